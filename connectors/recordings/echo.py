@@ -10,8 +10,9 @@ are two kinds of evidence:
   prompt when typing begins.
 - Typing. Elsewhere (shells without bracketed paste, programs that ask), a line that grew one character at a time, each
   after a pause, and was then entered, and that begins with a prompt: one that ends like a prompt (`$ `, `> `, `: `, `?
-  ` …), or that occurred twice. At such a known prompt a line pasted at once counts too, and so do lines pasted twice at
-  a prompt like a shell's, each entered after a pause.
+  ` …), or that occurred twice. At such a known prompt a line pasted at once counts too, and so do lines pasted at a
+  prompt that asks where another line was typed, and lines pasted twice at a prompt like a shell's, each entered after
+  a pause.
 
 Full-screen programs (the alternate screen) are not searched for lines, since keys are not echoed as lines there. A
 `Gap` marks unknown input; the screen after a gap is no answer to the act before it. Gaps are: a line that was entered

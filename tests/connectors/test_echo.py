@@ -122,6 +122,20 @@ def test_a_single_line_that_might_be_pasted_is_output(player: Player) -> None:
     assert player.told() == ["go\r", "ls\r"]
 
 
+@pytest.mark.parametrize(("typed", "told"), [("exit", ["go\r", "add 1\r", "exit\r"]), ("", ["go\r"])])
+def test_text_at_a_prompt_that_asks_is_a_line_if_another_was_typed_there(player: Player, typed: str, told: list[str]):
+    player.out("$ ").keys("go").enter("Command: ").out("add ", 0.8).out("1").out("\r\n", 0.3).out("done\r\nCommand: ")
+    if typed:
+        player.keys(typed).enter()
+    assert player.told() == told
+
+
+def test_a_programs_text_behind_a_colon_stays_on_the_last_screen(player: Player) -> None:
+    player.out("$ ").keys("go").enter("Status: ").out("running", 0.8)
+    assert player.told() == ["go\r"]
+    assert player.screens()[-1] == "$ go\nStatus: running"
+
+
 @pytest.mark.parametrize("events", [["y\r\nfine\r\n"], ["y", "\r\nfine\r\n"]])
 def test_a_single_key_may_answer_without_enter(player: Player, events: list[str]) -> None:
     player.out("$ ").keys("go").enter("Sure? [y/N] ").out(events[0], 0.7)
