@@ -60,7 +60,7 @@ class ManagedAgent(Connector):
     """Event logs of sessions of Claude managed agents."""
 
     name: ClassVar[str] = "managed_agent"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Claude managed agent events (JSONL)"
 
@@ -204,7 +204,7 @@ class _Thread:
 
     Attributes:
         acted: whether the agent made a call.
-        interrupted: whether the user interrupted it and no action followed.
+        interrupted: whether the user interrupted it at work and no action followed.
         outcome: the last outcome that the grader stated.
     """
 
@@ -212,6 +212,7 @@ class _Thread:
         self.items = Items()
         self.acted = False
         self.interrupted = False
+        self._idle = False
         self.outcome: Outcome | None = None
         self._report = report
         self._turn: Turn | None = None
@@ -233,7 +234,9 @@ class _Thread:
         elif kind in ("user.message", "user.define_outcome"):
             self._asked(event)
         elif kind == "user.interrupt":
-            self._turn, self.interrupted = None, True
+            self._turn, self.interrupted = None, not self._idle
+        elif kind in ("session.status_idle", "session.status_running"):
+            self._idle = kind == "session.status_idle"
         elif kind == "span.model_request_start":
             self._turn = None
         elif kind in _TOLD:

@@ -48,7 +48,7 @@ class PiAgent(AgentSession):
     """Session logs of the coding agent pi, in all versions."""
 
     name: ClassVar[str] = "pi_agent"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     title: ClassVar[str] = "pi or OpenClaw session (JSONL)"
     agent = "pi"
 
@@ -57,8 +57,12 @@ class PiAgent(AgentSession):
         for number, line in head_events(head, 16):
             kind, message = line.get("type"), line.get("message")
             begins = begins or (kind == "session" and "timestamp" in line and isinstance(line.get("id"), str))
-            if begins and kind == "message" and isinstance(message, dict) and "role" in message:
+            if kind != "message" or not isinstance(message, dict) or "role" not in message:
+                continue
+            if begins:
                 return Sniff(0.95, f"a session and, in line {number}, a message of pi")
+            if {"parentId", "timestamp"} <= line.keys() and message["role"] == "toolResult" and "toolCallId" in message:
+                return Sniff(0.9, f"line {number} is an answer in a session of pi that begins earlier")
         return Sniff(0.6, "the first lines are those of a session of pi") if begins and b'"cwd"' in head else None
 
     def link(self, line: dict[str, Any]) -> tuple[str | None, Any] | None:

@@ -95,6 +95,7 @@ _MISSING: Final = (
     "omitted",
     "</persisted-output>",
     "cleared]",
+    "evicted to ",
     "clipped>",
     " elided",
     "[trimmed",

@@ -216,7 +216,8 @@ class Pairing:
         own = asks_again(result.content or "")
         output = Output(result.content) if own else read_output(result.content, Source(None, None, call.name, failed))
         by_harness = output.cut or (python is not None and python.cut)
-        is_lost = result.lost or truncation(output.text or "", _ANY) == "recorder"
+        texts = output.text or "", call.arguments or ""  # what the log lost of a call is missing from its answer too
+        is_lost = result.lost or any(truncation(text, _ANY) == "recorder" for text in texts)
         cut = "harness" if by_harness else "recorder" if is_lost else "none"
         seen = observation(output.text, result.is_error, result.attachments, cut)
         if result.envelope is not None and output.text == text:  # else it holds what the harness added

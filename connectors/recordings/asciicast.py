@@ -50,7 +50,7 @@ class Asciicast(Connector):
     """Terminal recordings in asciicast form."""
 
     name: ClassVar[str] = "asciicast"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
     title: ClassVar[str] = "asciinema recordings of a terminal (asciicast v1, v2, v3)"
 

@@ -10,7 +10,9 @@ are two kinds of evidence:
   prompt when typing begins.
 - Typing. Elsewhere (shells without bracketed paste, programs that ask), a line that grew one character at a time, each
   after a pause, and was then entered, and that begins with a prompt: one that ends like a prompt (`$ `, `> `, `: `, `?
-  ` …), or that occurred twice. At such a known prompt a line pasted at once counts too.
+  ` …), or that occurred twice. At such a known prompt a line pasted at once counts too, and so do lines pasted at a
+  prompt that asks where another line was typed, and lines pasted twice at a prompt like a shell's, each entered after
+  a pause.
 
 Full-screen programs (the alternate screen) are not searched for lines, since keys are not echoed as lines there. A
 `Gap` marks unknown input; the screen after a gap is no answer to the act before it. Gaps are: a line that was entered
@@ -36,6 +38,7 @@ from trajmill.connectors.recordings.typed_lines import (
     Mark,
     ending,
     is_asked,
+    is_pasted,
     is_prompt,
     resolve_marks,
     shelf_of_marks,
@@ -129,8 +132,12 @@ class EchoReader:
             return entries, line.before, line.start
         shown = self._screen.seen()
         last = entries[-1][1] if entries else None
-        if isinstance(last, Act) and last.keys == "\r" and (shown or "").rpartition("\n")[2] in _FAREWELLS:
-            last.strokes = [(CONTROL_D, last.start, last.end)]
+        # Nothing answers the last Enter, not even a prompt: zsh and fish end without a word, bash with `exit`.
+        if isinstance(last, Act) and last.keys == "\r":
+            row, mark = (shown or "").rpartition("\n")[2], self._marks[-1][1]
+            at_prompt = isinstance(mark, Line) and mark.at_prompt and not self._screen.whole_line()
+            if row in _FAREWELLS or (at_prompt and row == (last.before or "").rpartition("\n")[2]):
+                last.strokes = [(CONTROL_D, last.start, last.end)]
         return entries, shown, self._now
 
     def _mark(self, mark: Mark) -> None:
@@ -175,20 +182,20 @@ class EchoReader:
             self._mark_gap("hidden_input", "a line was entered at a prompt for a password", self._now)
         elif first := _key(data):
             self._begin(at_prompt=False, first=first)
-        elif self._tail in self._tails:
-            self._begin(at_prompt=False)
+        elif self._tail in self._tails or is_pasted(self._screen.line(), data):
+            self._begin(at_prompt=False, pasted=is_pasted(self._screen.line(), data))
         elif (key := _key(data.partition("\n")[0])) and takes_key(self._screen.line()):
             self._act(key)
 
-    def _begin(self, at_prompt: bool, first: str = "") -> None:
-        """Begin a line; without bracketed paste or a single first key, only at a known prompt."""
+    def _begin(self, at_prompt: bool, first: str = "", pasted: bool = False) -> None:
+        """Begin a line; without bracketed paste, a single first key or pasted text, only at a known prompt."""
         screen = self._screen
         if screen.alternate:
             self._alternate = True
             return
         prompt = screen.line()
         known = ending(prompt) in self._prompts or any(map(prompt.endswith, self._prompts))
-        if not (at_prompt or first or known):
+        if not (at_prompt or first or pasted or known):
             return
         self._armed = False
         statuses = screen.take_statuses()
@@ -204,6 +211,7 @@ class EchoReader:
             statuses=statuses,
             tail=self._tail,
             first=first,
+            pasted=pasted,
         )
 
     def _end(self, line: Line) -> None:

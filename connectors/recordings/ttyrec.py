@@ -61,7 +61,7 @@ class Ttyrec(Connector):
     """Recordings in the format of ttyrec."""
 
     name: ClassVar[str] = "ttyrec"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
     title: ClassVar[str] = "ttyrec recordings of a terminal (and NLE's ttyrec3)"
 

@@ -36,6 +36,8 @@ than `UNEVEN`. Between the two, no decision is possible.
 
 _PROMPT: Final = re.compile(r".*[$#%>❯➜›»λ→▶:?)\]}] ?", re.DOTALL)
 _SHELL: Final = re.compile(r".*[$#%>❯➜›»λ] ?", re.DOTALL)
+_READY: Final = re.compile(r".*[$#>❯➜›»λ] ", re.DOTALL)
+_ASKING: Final = re.compile(r".*[:?] ", re.DOTALL)
 _ANSWERED_BY_KEY: Final = re.compile(r".*[?\])]:? ?", re.DOTALL)
 _CONTINUES: Final = re.compile(
     r"\s*(?:\.\.\.|>|(?:for|while|until|if|then|elif|else|case|select|function|d?quote|bquote|heredoc|pipe|cmdand|cmdor"
@@ -89,6 +91,7 @@ class Line:
         chars: characters of output since it began.
         stopped: whether an echoed control key (^C) ended it instead of Enter.
         input_ended: whether the end of input (^D) ended it, and its content was written by the shell.
+        pasted: whether its first characters arrived at once behind a prompt, and no line feed with them.
     """
 
     offset: int
@@ -111,6 +114,7 @@ class Line:
     redrawn: str = ""
     stopped: bool = False
     input_ended: bool = False
+    pasted: bool = False
 
     @property
     def typed(self) -> str | None:
@@ -128,8 +132,15 @@ class Line:
 
     @property
     def credible(self) -> bool:
-        """Whether a single key began the line, and it still begins with that key."""
+        """Whether a key began the line, which still begins with it, or text pasted at a prompt like a shell's did."""
+        if self.pasted:
+            return self.paused and is_asked(self)
         return bool(self.first) and (self.typed or "").startswith(self.first)
+
+    @property
+    def paused(self) -> bool:
+        """Whether a pause came between the first characters of a line with text and its entry."""
+        return bool(self.typed) and self.times[-1] - self.start >= KEY_SECONDS
 
     def spell(self, output: str, now: float) -> None:
         """Process output that stayed on the line."""
@@ -227,6 +238,12 @@ def takes_key(prompt: str) -> bool:
     return _ANSWERED_BY_KEY.fullmatch(prompt) is not None
 
 
+def is_pasted(prompt: str, data: str) -> bool:
+    """Check if output after a pause may be text that was pasted at a prompt: plain text that stays on the line."""
+    behind = _READY.fullmatch(prompt) or _ASKING.fullmatch(prompt)
+    return 1 < len(data) <= MAX_KEYS and data.isprintable() and behind is not None
+
+
 def is_prompt(drawn: str) -> bool:
     """Check if output of more than one character ends like a prompt."""
     return len(drawn) > 1 and _PROMPT.fullmatch(drawn) is not None
@@ -253,6 +270,8 @@ def _verdict(line: Line, count: int) -> Act | Gap | None:
         return None
     if len(typed) == 1 and line.times[-1] - line.times[0] < KEY_SECONDS:
         return _act(line, typed, end="") if takes_key(line.prompt) else None
+    if line.pasted and not is_asked(line):
+        return _act(line, typed) if (count or line.known) and line.paused and any(map(str.isalnum, typed)) else None
     exact = line.spelled == typed
     repeated = count > 1 or line.known
     if exact and ((repeated and line.prompt.strip()) or is_asked(line)):
@@ -263,7 +282,12 @@ def _verdict(line: Line, count: int) -> Act | Gap | None:
 
 
 def is_asked(line: Line) -> bool:
-    """Check if the line begins with a prompt, or with nothing below a line that asks a question."""
+    """Check if the line begins with a prompt, or with nothing below a line that asks a question.
+
+    Text that appears at once behind `: ` or `? ` may be a program's, so that a pasted line needs a shell's prompt.
+    """
+    if line.pasted:
+        return _READY.fullmatch(line.prompt) is not None
     if line.prompt.strip():
         return _PROMPT.fullmatch(line.prompt) is not None
     return line.bare and (line.before or "").endswith(("?", ":"))

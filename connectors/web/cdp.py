@@ -73,6 +73,7 @@ _READ: Final = frozenset(
     )
 )
 _FRAME: Final = "Page.frameAttached"
+_TARGET: Final = "Target.attachedToTarget"
 _MAX_TIME: Final = 1e11
 _ENVELOPES: Final = 3
 
@@ -81,7 +82,7 @@ class Cdp(Connector):
     """Event logs of the Chrome DevTools Protocol."""
 
     name: ClassVar[str] = "cdp"
-    version: ClassVar[str] = "12"
+    version: ClassVar[str] = "13"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "Chrome DevTools Protocol events (performance logs)"
 
@@ -194,6 +195,7 @@ class _Reader:
         self._apart: dict[tuple[str, str], str] = {}
         self._asked: dict[tuple[str, int], dict[str, Any]] = {}
         self._frames: set[str] = set()
+        self._frame_sessions: set[str] = set()
 
     def take(self, offset: int, value: Any) -> None:
         """Process one event; anything that is no event of a request is ignored."""
@@ -203,6 +205,10 @@ class _Reader:
             event = self._answered(value) if self._asked and isinstance(value, dict) else None
         if event is not None and event["method"] == _FRAME:
             self._frames.add(str_of(object_of(event.get("params")).get("frameId")))
+        elif event is not None and event["method"] == _TARGET:
+            params = object_of(event.get("params"))
+            if object_of(params.get("targetInfo")).get("type") == "iframe":
+                self._frame_sessions.add(str_of(params.get("sessionId")))
         elif event is not None and event["method"] in _READ:
             self._session = _session(value)
             self._of_request(offset, event)
@@ -267,9 +273,10 @@ class _Reader:
         method = str_of(request.get("method")).upper() or "GET"
         word = str_of(params.get("type")).lower()
         hop = _Hop(offset, self._number, method, url, headers, _request_body(request, headers), word, at)
-        # A frame of another process is not attached in the log of its page; the parser of the page requested it.
+        # A frame of another process is not attached in the log of its page: its target or the page's parser tells.
         by_parser = object_of(params.get("initiator")).get("type") == "parser"
-        hop.framed = by_parser or str_of(params.get("frameId")) in self._frames
+        in_frame = str_of(params.get("frameId")) in self._frames or self._session in self._frame_sessions
+        hop.framed = by_parser or in_frame
         hop.asked_by = str_of(params.get("documentURL"))
         self._add(key, hop)
 

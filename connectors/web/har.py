@@ -84,7 +84,7 @@ class Har(Connector):
     """HTTP archives."""
 
     name: ClassVar[str] = "har"
-    version: ClassVar[str] = "11"
+    version: ClassVar[str] = "12"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "HTTP archive (HAR), also with its bodies in files or as .har.zip"
 

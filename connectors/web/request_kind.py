@@ -71,14 +71,15 @@ def kind_of(word: str, method: str, url: str, headers: Mapping[str, str], media_
             return DATA
     if method not in ("GET", "HEAD") or "x-requested-with" in headers:
         return DATA
-    if is_asset_type(media_type):
+    accept = headers.get("accept", "")
+    # The answer may be the page of an error, so what was asked for comes first.
+    if is_asset_type(media_type) or accept.startswith(("text/css", "image/")):
         return ASSET
     if media_type and media_type not in ("application/octet-stream", "binary/octet-stream", "text/plain"):
         return DATA
-    accept = headers.get("accept", "")
     path = host_and_path(url)[1]
     ending = path.rpartition("/")[2].rpartition(".")[2].lower() if "." in path else ""
-    return ASSET if accept.startswith(("text/css", "image/")) or ending in _ENDINGS else DATA
+    return ASSET if ending in _ENDINGS else DATA
 
 
 def is_asset_type(media_type: str) -> bool:

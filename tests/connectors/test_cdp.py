@@ -52,6 +52,22 @@ def test_requests_of_two_targets_with_one_id_have_each_its_own_answer():
     ]
 
 
+def test_documents_of_a_target_that_is_a_frame_are_frames_of_their_page():
+    def opened(key, url, session):
+        html = event("responseReceived", requestId=key, type="Document", response={"status": 200})
+        return [will(key, url, kind="Document") | session, html | session]
+
+    attached = {"method": "Target.attachedToTarget", "params": {"sessionId": "B", "targetInfo": {"type": "iframe"}}}
+    page = opened("1", "http://news.example/", {"sessionId": "A"})
+    ad = opened("2", "http://ads.example/sync", {"sessionId": "B"})
+    call = [will("3", "http://ads.example/bid") | {"sessionId": "A"}, received("3") | {"sessionId": "A"}]
+    (trajectory,) = read(*page, attached, *ad, *call)
+    arguments = [json.loads(step.action.arguments) for step in trajectory.steps]
+    assert [(told["resource_type"], told.get("third_party")) for told in arguments] == [
+        ("document", None), ("frame", True), ("call", True)
+    ]  # fmt: skip
+
+
 def test_the_answer_to_a_call_for_a_body_names_the_call_by_its_number():
     call = {"id": 3, **event("getResponseBody", requestId="7")}
     (step,) = read(

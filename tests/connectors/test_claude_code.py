@@ -1,5 +1,6 @@
 """Claude Code sessions: who said what, branches, files beside the log, entries kept in a file, and hostile logs."""
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,26 @@ def test_what_stands_around_a_shells_own_output_is_the_clients(content: str, str
 # turns and branches
 
 
+def test_a_prompt_that_follows_the_hooks_of_the_turn_before_continues_that_turn() -> None:
+    talk = Talk()
+    turn = [talk.user("u1", "Go."), talk.call("a1", "m1", "c1"), talk.result("r1", "c1", "one")]
+    turn += [talk.call("a2", "m2", "c2"), talk.result("r2", "c2", "two"), talk.agent("a3", "m3", text("Done."))]
+    hooks = [talk.line("progress", "h1", "a1"), talk.line("progress", "h2"), talk.line("system", "h3")]
+    later = [talk.user("u2", "More."), talk.call("a4", "m4", "c4"), talk.result("r4", "c4", "three")]
+    (trajectory,), rejects = parsed(log(*turn, *hooks, *later))
+    assert rejects == []
+    assert [seen(step) for step in trajectory.steps if step.action.name == "Bash"] == ["one", "two", "three"]
+
+
+def test_hooks_of_a_call_do_not_join_what_was_answered_on_another_branch() -> None:
+    talk = Talk()
+    shared = [talk.user("u1", "Go."), talk.call("a1", "m1", "c1"), talk.result("r1", "c1", "one")]
+    left = [talk.user("u2", "Left."), talk.call("a2", "m2", "c2"), talk.result("r2", "c2", "two")]
+    right = [talk.user("u3", "Right.", "r1"), talk.line("progress", "h1"), talk.call("a3", "m3", "c3")]
+    trajectories, _ = parsed(log(*shared, *left, *right, talk.result("r3", "c3", "three")))
+    assert [list(map(seen, trajectory.steps)) for trajectory in trajectories] == [["one", "three"], ["one", "two"]]
+
+
 def test_lines_repeated_under_new_ids_at_the_same_moment_count_once() -> None:
     talk = Talk()
     lines = [
@@ -145,6 +166,52 @@ def test_branches_beyond_the_limit_are_rejected() -> None:
     trajectories, rejects = parsed(log(*lines))
     assert len(trajectories) == 1 + BRANCHES
     assert [reject.reason for reject in rejects] == ["too_many_branches"] * 2
+
+
+def events() -> list[dict[str, Any]]:
+    """A run that `claude -p` printed, in which a sub-agent lists a folder."""
+
+    def event(kind: str, started: str | None, *blocks: Any, **more: Any) -> dict[str, Any]:
+        return {"type": kind, "session_id": "s", "parent_tool_use_id": started, "message": {"content": blocks}, **more}
+
+    def result(call: str, content: str) -> dict[str, Any]:
+        return {"type": "tool_result", "tool_use_id": call, "content": content}
+
+    return [
+        {
+            "type": "system",
+            "subtype": "init",
+            "session_id": "s",
+            "cwd": "/home/a/repo",
+            "claude_code_version": "2.1.1",
+        },
+        event("assistant", None, use("t", "Task", prompt="Look.")),
+        event("user", "t", text("Look.")),
+        event("assistant", "t", use("b", "Bash", command="ls")),
+        event("user", "t", result("b", "a.txt")),
+        event("user", None, result("t", "One file."), tool_use_result={"agentId": "f00"}),
+        event("assistant", None, text("There is one file.")),
+        {"type": "result", "subtype": "success", "session_id": "s", "result": "There is one file."},
+    ]
+
+
+@pytest.mark.parametrize("data", [log(*events()), json.dumps(events(), indent=2).encode()], ids=["lines", "array"])
+def test_the_events_of_a_run_are_read_with_its_sub_agents(data: bytes) -> None:
+    guess = CONNECTOR.sniff(data, "run.txt")
+    assert guess is not None
+    assert guess.score >= 0.9
+    (main, agent), rejects = parsed(data)
+    assert rejects == []
+    assert [step.action.name for step in main.steps] == ["Task", "message"]
+    assert (agent.parent, agent.parent_step, agent.relation) == (main.native_id, 0, "subagent")
+    assert [seen(step) for step in agent.steps] == ["a.txt"]
+    assert (main.agent.version, main.environment.instance_id) == ("2.1.1", "/home/a/repo")
+
+
+def test_events_of_qwen_code_are_not_taken_for_those_of_claude_code() -> None:
+    start, *rest = events()
+    head = log({**start, "qwen_code_version": "0.5"}, *rest)
+    assert CONNECTOR.sniff(head, "run.txt") is None
 
 
 # sub-agents

@@ -70,6 +70,13 @@ def test_the_end_of_input_is_told_by_the_farewell_of_the_shell(player: Player) -
     assert player.told() == ["ls\r", "\x04"]
 
 
+def test_the_end_of_input_is_told_by_a_shell_that_ends_without_a_word(player: Player) -> None:
+    at_bash(player, "ls", "a\r\n").out(PASTE_ON + "$ ").out(PASTE_OFF + "\r\r\n", 0.5)
+    assert player.told() == ["ls\r", "\x04"]
+    player.out(PASTE_ON + "$ ")
+    assert player.told() == ["ls\r", "\r"]
+
+
 def test_a_line_typed_ahead_is_told_once(player: Player) -> None:
     at_bash(player, "sleep 5").out("starting?\r\n", 0.3).keys("date").enter()
     player.out(f"{PASTE_ON}$ date\r\n{PASTE_OFF}\r", 3).out("Monday\r\n" + PASTE_ON + "$ ")
@@ -100,6 +107,33 @@ def test_at_a_known_prompt_a_pasted_line_and_an_empty_one_count(player: Player) 
     player.out("$ ").keys("ls").enter("a\r\n$ ").out("make all\r\nok\r\n$ ", 0.6).out("\r\n$ ", 0.6)
     player.out("git push", 0.5).out("\r\n", 0.5).out("done\r\n$ ")
     assert player.told() == ["ls\r", "make all\r", "\r", "git push\r"]
+
+
+@pytest.mark.parametrize(("pause", "told"), [(0.3, ["go\r", "help\r", "add 1\r"]), (0.001, ["go\r"])])
+def test_lines_pasted_at_a_prompt_that_returns_count_if_enter_waits(player: Player, pause: float, told: list[str]):
+    player.out("$ ").keys("go").enter("> ")
+    for line in ("help", "add 1"):
+        player.out(line, 0.8).out("\r\n", pause).out("done\r\n> ")
+    assert player.told() == told
+
+
+def test_a_single_line_that_might_be_pasted_is_output(player: Player) -> None:
+    player.out("$ ").keys("go").enter("> ").out("working", 0.8).out("\r\n", 0.3).out("done\r\n$ ").keys("ls").enter()
+    assert player.told() == ["go\r", "ls\r"]
+
+
+@pytest.mark.parametrize(("typed", "told"), [("exit", ["go\r", "add 1\r", "exit\r"]), ("", ["go\r"])])
+def test_text_at_a_prompt_that_asks_is_a_line_if_another_was_typed_there(player: Player, typed: str, told: list[str]):
+    player.out("$ ").keys("go").enter("Command: ").out("add ", 0.8).out("1").out("\r\n", 0.3).out("done\r\nCommand: ")
+    if typed:
+        player.keys(typed).enter()
+    assert player.told() == told
+
+
+def test_a_programs_text_behind_a_colon_stays_on_the_last_screen(player: Player) -> None:
+    player.out("$ ").keys("go").enter("Status: ").out("running", 0.8)
+    assert player.told() == ["go\r"]
+    assert player.screens()[-1] == "$ go\nStatus: running"
 
 
 @pytest.mark.parametrize("events", [["y\r\nfine\r\n"], ["y", "\r\nfine\r\n"]])

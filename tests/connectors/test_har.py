@@ -67,6 +67,7 @@ def test_a_redirect_is_not_joined_with_a_post_to_its_target():
         ("", "http://a/font.woff2?v=1", {}, "application/octet-stream", "asset"),
         ("", "http://a/notes.txt", {}, "text/plain", "data"),
         ("other", "http://a/favicon.ico", {}, "", "asset"),
+        ("other", "http://a/icon", {"accept": "image/webp,*/*"}, "text/html", "asset"),
         ("preflight", "http://a/api", {}, "", "preflight"),
     ],
 )

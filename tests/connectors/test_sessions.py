@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.rows import split_records
 from trajmill.connectors.agents.gemini_cli import BRANCHES, GeminiCli
 from trajmill.connectors.agents.gemini_stream import GeminiStream
@@ -187,6 +189,21 @@ def call(key: str, **more: Any) -> Line:
     return event(key, "agent.tool_use", name="bash", input={"command": key}, **more)
 
 
+@pytest.mark.parametrize(("ending", "cut"), [((), True), (("session.status_idle",), None)])
+def test_an_interrupt_cuts_a_managed_session_only_at_work(ending: tuple[str, ...], cut: bool | None) -> None:
+    again = event("r", "session.status_running")
+    result = event("b", "agent.tool_result", tool_use_id="a", content=[])
+    events = [event("i", "session.status_idle"), again, call("a"), result, *(event(kind, kind) for kind in ending)]
+    (trajectory,) = ManagedAgent().parse(MemoryBlob("t.jsonl", log(*events, event("u", "user.interrupt"))))
+    assert isinstance(trajectory, Trajectory)
+    assert trajectory.steps[-1].truncated is cut
+
+
+def pi(role: str, **more: Any) -> Line:
+    message = {"role": role, **more}
+    return {"type": "message", "id": "b", "parentId": "a", "timestamp": "2026-03-04T09:00:00Z", "message": message}
+
+
 def test_streams_are_told_from_each_other_and_from_other_json_lines() -> None:
     exported = {"role": "agent", "kind": "tool_use", "tool": "b", "content": "{}", "time": "t"}
     heads = {
@@ -196,6 +213,7 @@ def test_streams_are_told_from_each_other_and_from_other_json_lines() -> None:
         log(call("a")): "managed_agent",
         log({"role": "system", "kind": "x", "time": "t", "raw": event("a", "session.status_idle")}): "managed_agent",
         log(exported): "managed_agent",
+        log(pi("toolResult", toolCallId="c", content=[]), pi("user")): "pi_agent",
     }
     for head, name in heads.items():
         assert [connector.name for connector, _ in sniff(head, "transcript.jsonl")][:1] == [name]

@@ -27,6 +27,18 @@ each follows the one before it.
 action  | {"name": "Bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
+The events that `claude -p` prints (`--output-format stream-json`, or `json` with `--verbose`) have no chain either.
+They hold no prompt, unless the client was told to repeat it.
+
+>>> show(ClaudeCode(), '''
+... {"type": "assistant", "session_id": "s", "parent_tool_use_id": null, "message": {"role": "assistant", "content": [ \
+...   {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}]}}
+... {"type": "user", "session_id": "s", "parent_tool_use_id": null, "message": {"role": "user", "content": [ \
+...   {"type": "tool_result", "tool_use_id": "toolu_1", "content": "notes.txt"}]}}
+... ''')
+action  | {"name": "Bash", "arguments": {"command": "ls"}}
+after   | notes.txt
+
 Each line of a session log names the line before it (`parentUuid`), so a session is a tree, and every leaf is the end of
 a path from its root. The path to the last leaf in the log is the session's main trajectory. The path to another leaf is
 a trajectory of relation `branch` if it holds an answered call that no earlier branch holds. It repeats the shared
@@ -55,7 +67,7 @@ from trajmill.connectors.agents.claude_code.branches import Branch, Family, tree
 from trajmill.connectors.agents.claude_code.entry import Result
 from trajmill.connectors.agents.claude_code.files import log_members, session_logs
 from trajmill.connectors.agents.claude_code.kept import EntryStore, unpack
-from trajmill.connectors.agents.claude_code.lines import BOOKKEEPING, entries, is_export
+from trajmill.connectors.agents.claude_code.lines import BOOKKEEPING, entries, is_event_array, is_export
 from trajmill.connectors.agents.claude_code.nodes import Nodes
 from trajmill.connectors.agents.claude_code.steps import Course, course, domain
 from trajmill.connectors.connector import Answers, Blob, Connector, Sniff
@@ -74,15 +86,17 @@ class ClaudeCode(Connector):
     """Session logs of the Claude Code command line client, versions 1.0 to 2.1."""
 
     name: ClassVar[str] = "claude_code"
-    version: ClassVar[str] = "15"
+    version: ClassVar[str] = "16"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
-    title: ClassVar[str] = "Claude Code session log (JSONL), export of the web client (JSON)"
+    title: ClassVar[str] = "Claude Code session log (JSONL), export of the web client (JSON), stream-json"
     asked_by = "claude_code"
     companions = re.compile(r"[^/]*/tool-results/.*|memory/[^/]*\.md|(?:[^/]*/)?subagents/[^/]*\.meta\.json")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if is_export(head) and b'"message"' in head and b'"role"' in head:
             return Sniff(0.95, "an object of loglines, as the web client exports a session")
+        if is_event_array(head) and b'"session_id"' in head:
+            return Sniff(0.9, "an array of events that begins with the start of a session")
         books = None
         lines = head.split(b"\n", _SNIFFED_LINES)
         for number, data in enumerate(lines[:_SNIFFED_LINES], 1):
@@ -94,6 +108,9 @@ class ClaudeCode(Connector):
             kind = line.get("type")
             if kind in ("user", "assistant") and "message" in line and "sessionId" in line and "parentUuid" in line:
                 return Sniff(0.95, f"line {number} is a {kind} message with parentUuid and sessionId")
+            if kind in ("user", "assistant") and {"message", "session_id", "parent_tool_use_id"} <= line.keys():
+                # Qwen Code writes the same events.
+                return None if b'"qwen_code_version"' in head else Sniff(0.95, f"line {number} is a {kind} event")
             if books is None and _keeps_books(line, kind):
                 books = Sniff(0.8, f"line {number} is a {kind} line of Claude Code")
         return books

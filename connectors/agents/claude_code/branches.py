@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
-from trajmill.connectors.agents.claude_code.kept import BEGINS, KEEPS, LOST, EntryStore, unpack
+from trajmill.connectors.agents.claude_code.kept import BEGINS, BESIDE, KEEPS, LOST, EntryStore, unpack
 from trajmill.connectors.agents.claude_code.nodes import NONE, Nodes, grow_nodes
 from trajmill.schemas.record import record
 
@@ -80,6 +80,9 @@ def _links(store: EntryStore) -> array[int]:
     An entry follows its parent if the log holds the parent in the same conversation. An entry follows the line before
     it if its parent is missing (a cut or damaged log), if it states that it follows none but cannot begin a
     conversation, or if its conversation has no links at all.
+
+    Lines about hooks form a chain beside the turn in which they ran, and the next prompt may name the last of them as
+    its parent. Such a chain is written after the turn, and follows the line before it.
     """
     seen, settings, flags, talks = store.seen, store.settings, store.flags, store.conversations
     links, linked = array("i"), set[int]()
@@ -101,8 +104,17 @@ def _links(store: EntryStore) -> array[int]:
                 links[position] = link = NONE if begins else latest.get(talk, NONE)
             if named is not None and link >= 0 and seen.get(named) != link:
                 flags[position] |= LOST
+        elif flags[position] & BESIDE and _is_above(links, link, before := latest.get(talk, NONE)):
+            links[position] = before
         latest[talk] = position
     return links
+
+
+def _is_above(links: Sequence[int], above: int, position: int) -> bool:
+    """Check if the path from an entry to its root, in the order of the log, meets the entry `above`."""
+    while position > above and links[position] < position:
+        position = links[position]
+    return position == above >= 0
 
 
 def _other_parent(store: EntryStore, position: int, parent: int) -> int:

@@ -88,6 +88,7 @@ class Entry(NamedTuple):
         request_id: the API request of that message.
         model: the model that wrote the message.
         kept: of a compaction, ids of the messages it kept, last first; they stand in for the parent.
+        beside: whether the client wrote it beside the conversation, about a hook or a tool at work.
     """
 
     offset: int
@@ -103,3 +104,4 @@ class Entry(NamedTuple):
     request_id: str | None = None
     model: str | None = None
     kept: tuple[str, ...] | None = None
+    beside: bool = False

@@ -25,6 +25,8 @@ KEEPS: Final = 4
 """Flag of an entry: it is a compaction, which names the messages that it kept."""
 LOST: Final = 8
 """Flag of an entry: it follows another line than the one that it names."""
+BESIDE: Final = 32
+"""Flag of an entry: it stands beside the conversation."""
 
 _ENTRY_BYTES: Final = 1024
 """Approximate memory of an entry without its texts, in bytes; the texts take about as much as the line."""
@@ -55,7 +57,7 @@ class EntryStore:
         settings: number of each entry's setting, for `setting`.
         conversations: number of each setting's conversation.
         acts: whether any entry holds a call.
-        flags: `BEGINS`, `SPEAKS`, `ANSWERS`, `KEEPS`, `LOST` of each entry.
+        flags: `BEGINS`, `SPEAKS`, `ANSWERS`, `KEEPS`, `LOST`, `BESIDE` of each entry.
         results: packed position of each result (see `pack`), in the order of the log.
         result_keys: id of the call that each result names.
     """
@@ -93,7 +95,7 @@ class EntryStore:
 
     def add(self, entry: Entry) -> None:
         """Append the next entry."""
-        offset, _, parent, begins, setting, _, parts, texts_said, results, _, _, _, compacted = entry
+        offset, _, parent, begins, setting, _, parts, texts_said, results, _, _, _, compacted, beside = entry
         if setting is not self._setting:
             self._setting, self._number = setting, self._number_of(setting)
         self.settings.append(self._number)
@@ -112,6 +114,8 @@ class EntryStore:
                 self.result_keys.append(result.call_id)
         if compacted is not None:
             flags |= KEEPS
+        if beside:
+            flags |= BESIDE
         self.flags.append(flags)
         texts = sum(len(result.content or "") for result in results)  # which may stand in another file than the line
         self._pile.append(entry, _ENTRY_BYTES + max(offset - self._offset, texts))

@@ -2,9 +2,10 @@
 
 A line is one JSON object with a `type`; an export of the web client holds the lines as elements of `loglines`. `user`
 and `assistant` lines carry an API message. All other types are the client's bookkeeping and matter only as links of the
-chain that `parentUuid` forms. The copy of a result under `toolUseResult` is read for three flags and a shell's output.
-This module does not follow the chain (see `branches`) and makes no steps (see `steps`). It covers logs of versions 1.0
-to 2.1; there is no published schema.
+chain that `parentUuid` forms. Events of `claude -p --output-format stream-json` (one a line) or `json` (in an array)
+hold the same messages without a chain, and name a sub-agent by the call that started it. The copy of a result under
+`toolUseResult` is read for three flags and a shell's output. This module does not follow the chain (see `branches`) and
+makes no steps (see `steps`). It covers logs of versions 1.0 to 2.1; there is no published schema.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from trajmill.connectors.conversation.content import Shown, shown_by
 from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, Source, put_out, split_by_twin
 from trajmill.connectors.conversation.reminders import apart, voices
 from trajmill.connectors.reading.arrays import with_places
-from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.documents import array_values, json_document
 from trajmill.connectors.reading.fields import brief, str_in, whole_number_of
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.large.outline import ARRAY, Shape
@@ -38,6 +39,7 @@ BOOKKEEPING: Final = frozenset(
         "ai-title",
         "attachment",
         "attribution-snapshot",
+        "auth_status",
         "bridge-session",
         "content-replacement",
         "continued-in",
@@ -49,11 +51,16 @@ BOOKKEEPING: Final = frozenset(
         "pr-link",
         "progress",
         "queue-operation",
+        "rate_limit_event",
+        "result",
         "speculation-accept",
+        "stream_event",
         "summary",
         "system",
         "tag",
         "task-summary",
+        "tool_progress",
+        "tool_use_summary",
         "worktree-state",
     }
 )
@@ -62,6 +69,7 @@ BOOKKEEPING: Final = frozenset(
 _EXPORT: Final = re.compile(
     rb'\s*\{\s*(?:"[^"\\]*"\s*:\s*(?:"(?:[^"\\]|\\.)*+"|[^\s",\[\]{}]+)\s*,\s*)*"loglines"\s*:\s*\[', re.DOTALL
 )
+_EVENTS: Final = re.compile(rb'\s*\[\s*\{\s*"type"\s*:\s*"system"\s*,\s*"subtype"\s*:\s*"init"')
 _EXPORT_IDS: Final = ("session_id", "sessionId", "id", "uuid")
 _NAMELESS: Final = "session"
 """Id of a session whose export names none. It is the same for all, so that equal sessions stay equal."""
@@ -74,6 +82,11 @@ def is_export(head: bytes) -> bool:
     return b'"loglines"' in head and _EXPORT.match(head) is not None
 
 
+def is_event_array(head: bytes) -> bool:
+    """Return True if a log begins like an array of the events of `claude -p --output-format json --verbose`."""
+    return _EVENTS.match(head) is not None
+
+
 def _lines(blob: Blob, member: str) -> Iterator[tuple[int, Any | ParseError]]:
     """Yield (offset, line) of each line of a log or of an export.
 
@@ -82,7 +95,12 @@ def _lines(blob: Blob, member: str) -> Iterator[tuple[int, Any | ParseError]]:
     """
     with blob.open(member) as stream:
         head = stream.read(HEAD_BYTES)
-    if not is_export(head.removeprefix(BOM)):
+    head = head.removeprefix(BOM)
+    if is_event_array(head):
+        with blob.open(member) as stream:
+            yield from ((offset, event) for offset, event, _ in array_values(stream, blob.uri, (), member))
+        return
+    if not is_export(head):
         yield from json_lines(blob, member)
         return
     value, data = json_document(blob, member, _SHAPES)
@@ -133,12 +151,15 @@ class _Reader:
         self._unknown: set[str] = set()
         self._told: tuple[Any, ...] = ()
         self._last = Setting("", None, None, None)
+        self._start: dict[str, Any] = {}
 
     def entry(self, line: Any) -> Entry | None:
         """Return the entry of a line; None if it is no record, a replica, or reported as an error."""
         if not isinstance(line, dict):
             self._report("not_an_object", f"wanted a JSON object, met {type(line).__name__}")
             return None
+        if "session_id" in line and "sessionId" not in line:
+            line = self._named(line)
         get = line.get
         uuid = get("uuid")
         if not isinstance(uuid, str):
@@ -159,6 +180,14 @@ class _Reader:
                 self._seen[uuid] = self._place
             self._place += 1
         return entry
+
+    def _named(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Return an event of a stream under the names of a session log, with the folder and version of its start."""
+        if event.get("subtype") == "init":
+            self._start = {"cwd": event.get("cwd"), "version": event.get("claude_code_version")}
+        started = str_in(event, "parent_tool_use_id")
+        names = {"sessionId": event["session_id"], "isSidechain": started is not None, "agentId": started}
+        return {**self._start, **names, "toolUseResult": event.get("tool_use_result"), **event}
 
     def _report(self, reason: str, detail: str) -> None:
         self.errors.append(ParseError(self._blob.uri, self.offset, reason, detail, self._member))
@@ -195,7 +224,8 @@ class _Reader:
                 texts, _ = self._heard(queued.get("prompt"), own, at, setting.cwd, None)
         if uuid is None and not texts:
             return None
-        return Entry(self.offset, uuid, parent, kept_ids is None, setting, at, said=texts, kept=kept_ids)
+        beside = kind == "progress"
+        return Entry(self.offset, uuid, parent, kept_ids is None, setting, at, said=texts, kept=kept_ids, beside=beside)
 
     def _content(self, line: dict[str, Any]) -> Any:
         """Return the content of the line's message, a string or a list; None, and an error, if there is none."""
@@ -340,6 +370,8 @@ class _Reader:
                 notes = (*notes, *around)
             code = whole_number_of(tool_result.get("exitCode"))
         call_id = str_in(block, "tool_use_id") or ""
+        if agent_id is not None and "tool_use_result" in line:
+            agent_id = call_id
         error = block.get("is_error") is True
         return Result(
             call_id=call_id,

@@ -59,7 +59,7 @@ class Script(Connector):
     """Typescripts of util-linux."""
 
     name: ClassVar[str] = "script"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
     title: ClassVar[str] = "recordings of script(1): typescript and timing"
 

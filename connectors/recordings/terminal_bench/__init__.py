@@ -79,7 +79,7 @@ class TerminalBench(Connector):
     """Trial folders of Terminal-Bench."""
 
     name: ClassVar[str] = "terminal_bench"
-    version: ClassVar[str] = "9"
+    version: ClassVar[str] = "10"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
     title: ClassVar[str] = "Terminal-Bench trial folders (results and recordings)"
     companions = re.compile(

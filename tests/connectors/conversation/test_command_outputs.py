@@ -150,13 +150,21 @@ def answered(*pairs: tuple[str, str, str | None]) -> list[Step]:
     return list(conversation(parts).steps)
 
 
+EVICTED = "[Compacted history content evicted to durable cold storage]"
+
+
 @pytest.mark.parametrize(
-    "text", ["<tool_output_masked>\na\n\n... [9 lines omitted] ...\n", "[Old tool result content cleared]"]
+    "text", ["<tool_output_masked>\na\n\n... [9 lines omitted] ...\n", "[Old tool result content cleared]", EVICTED]
 )
 def test_an_answer_that_its_client_took_out_of_the_history_later_is_lost(text):
     (step,) = answered(("sh", "{}", text))
     assert step.next_observation is not None
     assert step.next_observation.truncation == "recorder"
+
+
+def test_an_answer_to_a_call_whose_arguments_the_log_lost_is_lost_for_its_reader():
+    steps = answered(("sh", json.dumps({"command": EVICTED}), "a"), ("sh", '{"command": "ls"}', "b"))
+    assert [step.next_observation.truncation for step in steps if step.next_observation] == ["recorder", "none"]
 
 
 def test_a_limit_that_was_named_once_holds_for_later_calls_of_the_tool():
