@@ -23,12 +23,13 @@ from secrets import token_hex
 from typing import Final
 
 from benchmarks.logs.mixed import write_mixed
+from trajmill.pipelines.storage.folders import is_unfinished
 
 MEGABYTES: Final = 5
 _MARK: Final = "TRAJMILL_TRIAL"
 _GRACE_S: Final = 5.0
-_OF_THE_RUN: Final = frozenset({"run.json", "run.log", "trajmill.json", ".lock"})
-"""Files that say when and by whom: another in every run."""
+_OF_THE_RUN: Final = frozenset({"run.json", "run.log", "trajmill.json", ".lock", "checksums.json"})
+"""Files that say when and by whom, and the checksums of such files: another in every run."""
 
 _STAGES: Final = ("transitions", "measures", "verdicts", "shards")
 _MADE_ANEW: Final = ("benchmarks", "replicates", "card")
@@ -83,7 +84,7 @@ def kill_runs(workers: int, kills: int, seed: int, base: Path) -> Told:
         while _kill_once(raw, out, chance, result, temporary):
             pass
         outputs = digests(out)
-        result.different += len({*wanted.items()} ^ {*outputs.items()})
+        result.different += sum(wanted.get(name) != outputs.get(name) for name in wanted.keys() | outputs.keys())
         result.scratch[1] += len(list(temporary.glob("trajmill-*")))
         subprocess.run(["rm", "-rf", str(out)], check=True)
         print(json.dumps({**vars(result), "reached": dict(result.reached)}), file=sys.stderr, flush=True)
@@ -146,6 +147,8 @@ def _finished_units(out: Path) -> Iterator[tuple[str, tuple[tuple[int, int], ...
     """Finished units, with what tells their files from such as are written anew."""
     for stage in _STAGES:
         for path in sorted((out / "_units" / stage).glob("*.json")):
+            if is_unfinished(path.name):
+                continue
             files = [out / stage / entry["name"] for entry in json.loads(path.read_bytes())["files"]]
             if path.stem not in _MADE_ANEW and all(file.exists() for file in files):
                 yield f"{stage}/{path.stem}", tuple((file.stat().st_ino, file.stat().st_mtime_ns) for file in files)
