@@ -122,6 +122,22 @@ class Measured:
         return np.add.reduceat(per_row, self.starts) if len(self.starts) else per_row[:0]
 
 
+class MeasuredBatches:
+    """Measured batches that several measurers of one file share, so that a value that two of them need is found once.
+
+    Only the last batch is kept.
+    """
+
+    def __init__(self) -> None:
+        self._last: Measured | None = None
+
+    def of(self, batch: pa.RecordBatch) -> Measured:
+        """Return the measured batch, whose counter estimates tokens."""
+        if self._last is None or self._last.batch is not batch:
+            self._last = Measured.of(batch, TokenCounter())
+        return self._last
+
+
 def _widen(measured: Measured) -> Measured:
     """Join the rows of the batch with its neighboring rows."""
     batches = [batch for batch in (measured.before, measured.batch, measured.after) if batch is not None]
