@@ -133,7 +133,7 @@ class Sketching:
 
 def make_sketches(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Sketch each row of a batch of whole trajectories; see `Sketching`."""
-    return _stretch(batch, parted=False).finished()
+    return _stretch(MeasuredBatches().of(batch), parted=False).finished()
 
 
 def _limits(columns: list[Column], starts: Offsets, lengths: Offsets) -> Hashes:
