@@ -7,7 +7,8 @@ add a signal.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
@@ -123,19 +124,29 @@ class Measured:
 
 
 class MeasuredBatches:
-    """Measured batches that several measurers of one file share, so that a value that two of them need is found once.
-
-    Only the last batch is kept.
-    """
+    """Measured batches that several measurers share, so that a value that two of them need is computed once."""
 
     def __init__(self) -> None:
-        self._last: Measured | None = None
+        self._known: list[Measured] | None = None
+
+    @contextmanager
+    def remember(self) -> Iterator[None]:
+        """Share the batches within the block, which keeps them in memory."""
+        self._known = []
+        try:
+            yield
+        finally:
+            self._known = None
 
     def of(self, batch: pa.RecordBatch) -> Measured:
         """Return the measured batch, whose counter estimates tokens."""
-        if self._last is None or self._last.batch is not batch:
-            self._last = Measured.of(batch, TokenCounter())
-        return self._last
+        for known in self._known or ():
+            if known.batch is batch:
+                return known
+        measured = Measured.of(batch, TokenCounter())
+        if self._known is not None:
+            self._known.append(measured)
+        return measured
 
 
 def _widen(measured: Measured) -> Measured:

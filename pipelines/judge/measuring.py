@@ -149,7 +149,7 @@ def _measure_into(sinks: Mapping[str, ParquetSink], unit: Unit, judging: Judging
         kinds["benchmarks"] = Exposing(read_index(judging.measures, judging.benchmarks))
     for batch in read_transitions(judging.transitions, unit.name):
         check(batch)
-        with counter.remember_columns():
+        with counter.remember_columns(), measured.remember():
             for name, sink in sinks.items():
                 for done in kinds[name].add(batch):
                     sink.write(done)
