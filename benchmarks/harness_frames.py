@@ -32,13 +32,13 @@ from rich.text import Text
 from trajmill.quality.harness_text import (
     EDGES_SCHEMA,
     PLACES,
+    EdgeLines,
     Records,
     count_framed,
     count_skeletons,
     edge_records,
     find_example,
     find_frames,
-    measure_edges,
     spans_in_frames,
 )
 from trajmill.quality.variety import Varying
@@ -139,7 +139,7 @@ def _command(row: Row) -> str:
 def mine_frames(rows: list[Row]) -> tuple[pa.Table, dict[int, Records], pa.RecordBatch]:
     """The edges of transitions, the frames in them by group, and the transitions as a batch."""
     batch = pa.RecordBatch.from_pylist(rows, TRANSITION_SCHEMA).cast(encode_schema())
-    edges = pa.Table.from_batches([measure_edges(batch)], EDGES_SCHEMA)
+    edges = pa.Table.from_batches(EdgeLines().add(batch), EDGES_SCHEMA)
     counts = count_skeletons(edges, pa.Table.from_batches(Varying().add(batch)), 0)
     return edges, {group: find_frames(answers, some) for group, (answers, some) in counts.items()}, batch
 

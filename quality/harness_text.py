@@ -23,9 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.quality.fingerprint import struct_text, text_hashes
-from trajmill.quality.signal import Measured
+from trajmill.quality.signal import Measured, MeasuredBatches
 from trajmill.quality.texts import Texts
-from trajmill.quality.tokens import TokenCounter
 from trajmill.quality.variety import commands_of, plain
 
 Records = npt.NDArray[np.void]
@@ -153,12 +152,19 @@ _COMMAND: Final = 4096
 
 
 class EdgeLines:
-    """Edges of each answer of a file: batches of `EDGES_SCHEMA`, aligned to the transitions."""
+    """Edges of each answer of a file: batches of `EDGES_SCHEMA`, aligned to the transitions.
+
+    Args:
+        measured: Measured batches that are shared with other measurers.
+    """
+
+    def __init__(self, measured: MeasuredBatches | None = None) -> None:
+        self._measured = measured or MeasuredBatches()
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the edges of `batch`, of `encode_schema()`."""
         if batch.num_rows:
-            yield measure_edges(batch)
+            yield measure_edges(self._measured.of(batch))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Return no batches: no edge waits for later rows."""
@@ -179,13 +185,13 @@ class _End:
     lines: Iterator[list[Line]]
 
 
-def measure_edges(batch: pa.RecordBatch) -> pa.RecordBatch:
+def measure_edges(view: Measured) -> pa.RecordBatch:
     """Return the edges, of `EDGES_SCHEMA`, of the answers of a batch of `encode_schema()`.
 
     The lines of an answer are examined from either edge on, up to the first whose skeleton follows no other call of the
     batch: no line behind it can be a frame.
     """
-    view = Measured.of(batch, TokenCounter())
+    batch = view.batch
     texts = view.texts("next_observation", "content")
     names = view.texts("agent", "name").over(view.texts("provenance", "connector"))
     version = pc.fill_null(plain(view.texts("agent", "version")), "")

@@ -20,12 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.quality.fingerprint import Lanes, combine_hashes, mixed, struct_text, text_hashes, trajectory_starts
+from trajmill.quality.fingerprint import Lanes, combine_hashes, mixed, struct_text, text_hashes
 from trajmill.quality.lines import Flags, Numbers
+from trajmill.quality.screens import action_hashes, answer_hashes, as_compared
 from trajmill.quality.segments import goes_on
 from trajmill.quality.sets import holds
 from trajmill.quality.shingle import Offsets, blocks, word_hashes, word_places
-from trajmill.quality.without_element_ids import remove_element_ids
+from trajmill.quality.signal import Measured, MeasuredBatches
 
 REPLICATE_SCHEMA: Final = pa.schema(
     [
@@ -70,29 +71,32 @@ class Following:
     """Hashes of each row of a file: batches of `REPLICATE_SCHEMA`, aligned to the transitions.
 
     A trajectory may continue in the next batch.
+
+    Args:
+        measured: Measured batches that are shared with other measurers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, measured: MeasuredBatches | None = None) -> None:
+        self._measured = measured or MeasuredBatches()
         self._done: Lanes = np.zeros((1, 2), np.uint64)
         self._first: Lanes = np.zeros((1, 2), np.uint64)
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the hashes of `batch`, of `encode_schema()`, which follows the batches added before."""
         if batch.num_rows:
-            yield self._hashed(batch)
+            yield self._hashed(self._measured.of(batch))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Return no batches: no hash waits for later rows."""
         return iter(())
 
-    def _hashed(self, shown: pa.RecordBatch) -> pa.RecordBatch:
-        batch = remove_element_ids(shown)
-        starts = trajectory_starts(batch)
-        lengths = np.diff(np.append(starts, batch.num_rows))
-        answer = text_hashes(struct_text(batch, "next_observation", "content"))
+    def _hashed(self, measured: Measured) -> pa.RecordBatch:
+        batch, starts, lengths = measured.once(as_compared).batch, measured.starts, measured.lengths
+        answer = measured.once(answer_hashes)
         action = combine_hashes(
             [
-                *(text_hashes(struct_text(batch, "action", name)) for name in ("name", "arguments", "text")),
+                *(text_hashes(struct_text(batch, "action", name)) for name in ("name", "arguments")),
+                measured.once(action_hashes),
                 text_hashes(batch["interleaved"]),
             ]
         )

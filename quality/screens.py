@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from trajmill.quality.fingerprint import mixed
+from trajmill.quality.fingerprint import Lanes, mixed, struct_text, text_hashes
 from trajmill.quality.lines import Lines, Numbers
 from trajmill.quality.signal import Measured
 from trajmill.quality.texts import Flags, Offsets, Texts
@@ -51,6 +51,16 @@ def as_compared(measured: Measured) -> Measured:
     """Return the batch in the form in which its screens are compared."""
     batch = remove_element_ids(measured.batch)
     return measured if batch is measured.batch else Measured.of(batch, measured.counter)
+
+
+def action_hashes(measured: Measured) -> Lanes:
+    """Hash the text of each row's action as compared."""
+    return text_hashes(struct_text(measured.once(as_compared).batch, "action", "text"))
+
+
+def answer_hashes(measured: Measured) -> Lanes:
+    """Hash the next observation of each row as compared."""
+    return text_hashes(struct_text(measured.once(as_compared).batch, "next_observation", "content"))
 
 
 def whole_screens(measured: Measured) -> Flags:

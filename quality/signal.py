@@ -7,7 +7,8 @@ add a signal.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
@@ -120,6 +121,32 @@ class Measured:
     def summed(self, per_row: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Sum a number of each row over each trajectory."""
         return np.add.reduceat(per_row, self.starts) if len(self.starts) else per_row[:0]
+
+
+class MeasuredBatches:
+    """Measured batches that several measurers share, so that a value that two of them need is computed once."""
+
+    def __init__(self) -> None:
+        self._known: list[Measured] | None = None
+
+    @contextmanager
+    def remember(self) -> Iterator[None]:
+        """Share the batches within the block, which keeps them in memory."""
+        self._known = []
+        try:
+            yield
+        finally:
+            self._known = None
+
+    def of(self, batch: pa.RecordBatch) -> Measured:
+        """Return the measured batch, whose counter estimates tokens."""
+        for known in self._known or ():
+            if known.batch is batch:
+                return known
+        measured = Measured.of(batch, TokenCounter())
+        if self._known is not None:
+            self._known.append(measured)
+        return measured
 
 
 def _widen(measured: Measured) -> Measured:

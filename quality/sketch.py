@@ -19,12 +19,13 @@ import pyarrow.compute as pc
 
 from trajmill.quality import fingerprint
 from trajmill.quality.answer import CHANGE, Column, answer_columns, whole
-from trajmill.quality.fingerprint import struct_text, text_hashes, trajectory_starts
+from trajmill.quality.fingerprint import struct_text
 from trajmill.quality.lines import Flags, Numbers
+from trajmill.quality.screens import action_hashes, answer_hashes, as_compared
 from trajmill.quality.segments import Joining, goes_on, index_of
 from trajmill.quality.sets import as_lists, distinct, expand_lists, holds, join_keys, of_lists, split, take_lists
 from trajmill.quality.shingle import Hashes, Offsets
-from trajmill.quality.without_element_ids import remove_element_ids
+from trajmill.quality.signal import Measured, MeasuredBatches
 
 SIZE: Final = 4096
 VERSION: Final = 3
@@ -74,14 +75,10 @@ class _Stretch:
         return pa.RecordBatch.from_arrays([pa.array(self.steps), pa.array(self.limits), packed], schema=SKETCH_SCHEMA)
 
 
-def _stretch(shown: pa.RecordBatch, parted: bool) -> _Stretch:
-    batch = remove_element_ids(shown)
-    answers = struct_text(batch, "next_observation", "content")
-    actions = struct_text(batch, "action", "text")
-    steps = fingerprint.combine_hashes([text_hashes(actions), text_hashes(answers)])[:, 0]
-    starts = trajectory_starts(batch)
-    columns = [whole(actions, parted), *answer_columns(batch, parted)]
-    lengths = np.diff(np.append(starts, batch.num_rows))
+def _stretch(measured: Measured, parted: bool) -> _Stretch:
+    batch, starts, lengths = measured.once(as_compared).batch, measured.starts, measured.lengths
+    steps = fingerprint.combine_hashes([measured.once(action_hashes), measured.once(answer_hashes)])[:, 0]
+    columns = [whole(struct_text(batch, "action", "text"), parted), *answer_columns(batch, parted)]
     limits = np.repeat(_limits(columns, starts, lengths), lengths)
     return _Stretch(goes_on(batch), starts, steps, limits, *_merge_columns(columns, limits))
 
@@ -117,16 +114,17 @@ class Sketching:
     answers of an interface that sends its whole list after each action, has one shingle of all its new content.
 
     Args:
+        measured: Measured batches that are shared with other measurers.
         parted: True if `_` separates words; see `shingle.shingles`.
     """
 
-    def __init__(self, *, parted: bool = False) -> None:
-        self._parted = parted
+    def __init__(self, measured: MeasuredBatches | None = None, *, parted: bool = False) -> None:
+        self._measured, self._parted = measured or MeasuredBatches(), parted
         self._joining = Joining(_join)
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Return the sketches of complete trajectories; `batch` follows the batches added before."""
-        return (stretch.finished() for stretch in self._joining.add(_stretch(batch, self._parted)))
+        return (stretch.finished() for stretch in self._joining.add(_stretch(self._measured.of(batch), self._parted)))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Return the sketches of the rest, at the end of the file."""
@@ -135,7 +133,7 @@ class Sketching:
 
 def make_sketches(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Sketch each row of a batch of whole trajectories; see `Sketching`."""
-    return _stretch(batch, parted=False).finished()
+    return _stretch(MeasuredBatches().of(batch), parted=False).finished()
 
 
 def _limits(columns: list[Column], starts: Offsets, lengths: Offsets) -> Hashes:

@@ -28,9 +28,8 @@ from trajmill.quality.lines import Lines
 from trajmill.quality.replicate import Words
 from trajmill.quality.screens import as_compared, whole_screens
 from trajmill.quality.segments import goes_on
-from trajmill.quality.signal import Measured
+from trajmill.quality.signal import Measured, MeasuredBatches
 from trajmill.quality.texts import Texts
-from trajmill.quality.tokens import TokenCounter
 from trajmill.quality.values import action_values
 from trajmill.quality.without_element_ids import TREE
 from trajmill.schemas.verdict import KEY_FIELDS
@@ -199,9 +198,13 @@ def _outside(span: Span, covering: Sequence[Span]) -> Iterator[Span]:
 class Labelling:
     """Spans of each row of a file as far as its trajectory determines them: batches of `SPANS_SCHEMA`, aligned to the
     transitions.
+
+    Args:
+        measured: Measured batches that are shared with other measurers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, measured: MeasuredBatches | None = None) -> None:
+        self._measured = measured or MeasuredBatches()
         self._seen: set[int] = set()
         self._pairs: set[int] = set()
 
@@ -209,7 +212,7 @@ class Labelling:
         """Yield the spans of `batch`, of `encode_schema()`, which follows the batches added before."""
         if not batch.num_rows:
             return
-        view = Measured.of(batch, TokenCounter())
+        view = self._measured.of(batch)
         columns = [
             view.texts("next_observation", "content"),
             view.once(action_values),

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.quality.fingerprint import text_hashes
-from trajmill.quality.signal import Measured
+from trajmill.quality.signal import Measured, MeasuredBatches
 from trajmill.quality.texts import Texts
-from trajmill.quality.tokens import TokenCounter
 from trajmill.quality.values import action_values
 
 OF_TRAJECTORIES: Final = ("task", "environment")
@@ -85,12 +84,19 @@ def _numbers(texts: Texts) -> npt.NDArray[np.uint64]:
 
 
 class Varying:
-    """Hashes of each row of a file: batches of `VARIETY_SCHEMA`, aligned to the transitions."""
+    """Hashes of each row of a file: batches of `VARIETY_SCHEMA`, aligned to the transitions.
+
+    Args:
+        measured: Measured batches that are shared with other measurers.
+    """
+
+    def __init__(self, measured: MeasuredBatches | None = None) -> None:
+        self._measured = measured or MeasuredBatches()
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the hashes of `batch`, of `encode_schema()`."""
         if batch.num_rows:
-            texts_by_kind = kinds_of(Measured.of(batch, TokenCounter()))
+            texts_by_kind = kinds_of(self._measured.of(batch))
             yield pa.RecordBatch.from_arrays(
                 [pa.array(_numbers(texts_by_kind[kind])) for kind in KINDS], schema=VARIETY_SCHEMA
             )

@@ -27,6 +27,7 @@ from trajmill.quality.harness_text import EDGES_SCHEMA, EdgeLines
 from trajmill.quality.harness_text import VERSION as EDGES_VERSION
 from trajmill.quality.measure import Measuring
 from trajmill.quality.replicate import REPLICATE_SCHEMA, Following
+from trajmill.quality.signal import MeasuredBatches
 from trajmill.quality.sketch import HASHED, SKETCH_SCHEMA, VERSION, Sketching
 from trajmill.quality.spans import SPANS_SCHEMA, Labelling
 from trajmill.quality.spans import VERSION as SPANS_VERSION
@@ -133,22 +134,22 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
 
 def _measure_into(sinks: Mapping[str, ParquetSink], unit: Unit, judging: Judging) -> None:
     rules = judging.recipe.judge
-    counter = TokenCounter(rules.tokenizer)
+    counter, measured = TokenCounter(rules.tokenizer), MeasuredBatches()
     kinds: dict[str, Kind] = {
         "measures": Measuring(judging.made, counter, rules.prefer, folders=rules.group_folders),
-        "sketch": Sketching(parted=rules.near_duplicates is not None and rules.near_duplicates.part_names),
-        "replicates": Following(),
-        "variety": Varying(),
+        "sketch": Sketching(measured, parted=rules.near_duplicates is not None and rules.near_duplicates.part_names),
+        "replicates": Following(measured),
+        "variety": Varying(measured),
         "costs": Costing(View.of(judging.recipe.mix), counter),
-        "spans": Labelling(),
-        "edges": EdgeLines(),
+        "spans": Labelling(measured),
+        "edges": EdgeLines(measured),
         "answers": Answering(View.of(judging.recipe.mix)),
     }
     if judging.benchmarks:
         kinds["benchmarks"] = Exposing(read_index(judging.measures, judging.benchmarks))
     for batch in read_transitions(judging.transitions, unit.name):
         check(batch)
-        with counter.remember_columns():
+        with counter.remember_columns(), measured.remember():
             for name, sink in sinks.items():
                 for done in kinds[name].add(batch):
                     sink.write(done)

@@ -372,8 +372,8 @@ class Distractors:
         numbers: dict[Head, int] = {}
         head = np.array([numbers.setdefault(head, len(numbers)) for head in heads], np.int64)
         data, starts = buffers(texts)
-        ends = pairwise(starts.tolist())
-        hashes = np.array([xxhash.xxh3_64_intdigest(data[begin:end]) for begin, end in ends], np.uint64)
+        content, ends = memoryview(data), pairwise(starts.tolist())
+        hashes = np.array([xxhash.xxh3_64_intdigest(content[begin:end]) for begin, end in ends], np.uint64)
         order = np.lexsort((hashes, head))
         is_new = np.ones(len(order), np.bool_)
         is_new[1:] = (np.diff(head[order]) != 0) | (np.diff(hashes[order]) != 0)

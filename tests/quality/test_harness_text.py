@@ -10,6 +10,7 @@ import pytest
 from tests.make import batch_of, call, steps_of
 from trajmill.quality.harness_text import (
     PLACES,
+    EdgeLines,
     count_framed,
     count_skeletons,
     edge_records,
@@ -17,7 +18,6 @@ from trajmill.quality.harness_text import (
     find_frames,
     make_pattern,
     make_skeleton,
-    measure_edges,
 )
 from trajmill.quality.variety import Varying
 from trajmill.schemas import Agent, Trajectory
@@ -35,7 +35,7 @@ def edges_of(answers: list[tuple[str, str]], agent: str | None = "crane") -> Mea
         replace(step, action=call("bash", command=command)) for step, (command, _) in zip(steps, answers, strict=True)
     ]
     batch = batch_of(Trajectory("s", "terminal", steps, agent=Agent(agent, "1.0")))
-    return pa.Table.from_batches([measure_edges(batch)]), pa.Table.from_batches(Varying().add(batch))
+    return pa.Table.from_batches(EdgeLines().add(batch)), pa.Table.from_batches(Varying().add(batch))
 
 
 def found(answers: list[tuple[str, str]]) -> tuple[list[tuple[str, int]], list[int]]:
@@ -102,7 +102,7 @@ def test_no_more_answers_have_a_frame_than_its_tools_gave():
         calls = [call(tool, command=command) for command in PROGRAMS]
         steps = [replace(step, action=action) for step, action in zip(steps, calls, strict=True)]
         batches.append(batch_of(Trajectory(tool, "terminal", steps, agent=Agent("crane", "1.0"))))
-    edges = pa.Table.from_batches([measure_edges(batch) for batch in batches])
+    edges = pa.Table.from_batches([part for batch in batches for part in EdgeLines().add(batch)])
     variety = pa.Table.from_batches([part for batch in batches for part in Varying().add(batch)])
     ((_, counts),) = count_skeletons(edges, variety, 0).items()
     assert {(int(frame["answers"]), int(frame["among"])) for frame in find_frames(*counts)} == {(8, 8)}
