@@ -108,6 +108,9 @@ _MISSING: Final = (
 Most answers contain none.
 """
 
+_RARE: Final = "T_<>[]"
+"""Characters of these words, from the most frequent to the rarest in answers."""
+
 _LONGEST_SECONDS: Final = 1e9
 
 _SPEAKERS: Final[tuple[Meaning, ...]] = ("user", "harness", "agent")
@@ -178,7 +181,11 @@ def read_output(text: str | None, source: Source) -> Output:
     is_object = source.agent == CODEX or (source.agent is None and '"exit_code"' in text)
     output = unwrap(text) if source.agent is None else None
     output = output or (output_object(text) if is_object else None) or Output(without_tags(text, source.agent))
-    rest, heads, ending = _without_heads(output.text, source)
+    rest, patterns = output.text, _patterns(source)
+    is_behind = rest is not None and patterns.before is not None and patterns.before.match(rest) is not None
+    if not is_behind and patterns.after is None and not is_empty(rest or "", source):
+        return output
+    rest, heads, ending = _without_heads(rest, source)
     rest, tails, late = _without_tails(rest, source)
     ending |= late
     if not ending and rest == output.text and not is_empty(rest or "", source):
@@ -225,8 +232,6 @@ def _without_tails(text: str | None, source: Source) -> tuple[str | None, list[s
     """Return an answer without the forms after it, as in `_without_heads`; the last form takes precedence."""
     notes: list[str] = []
     ending: dict[str, Any] = {}
-    if _patterns(source).after is None:
-        return text, notes, ending
     while text and len(notes) < _MOST_LINES and (match := _last(text, source)) is not None:
         notes[:0] = _notes(match)
         ending = _ending(match) | ending
@@ -371,22 +376,24 @@ def speaker(text: str, source: Source) -> str | None:
 
 def truncation(text: str, source: Source) -> str:
     """Return `harness` if the agent saw a cut answer, `recorder` if the log lost a part of it, otherwise `none`."""
-    stem, words = _words_for_missing(source)
-    if stem not in text or not any(map(text.__contains__, words)):
+    for mark, word in _words_for_missing(source):
+        if mark in text and word in text:
+            break
+    else:
         return "none"
     meanings = {form.meaning for form in forms(source, "cut", "lost") if form.pattern.search(text)}
     return "recorder" if "lost" in meanings else "harness" if meanings else "none"
 
 
 @lru_cache(4096)
-def _words_for_missing(source: Source) -> tuple[str, tuple[str, ...]]:
+def _words_for_missing(source: Source) -> tuple[tuple[str, str], ...]:
     """Return the words of `_MISSING` in the forms for missing text that may apply to a text of that source.
 
-    They follow letters that all of them contain, since most texts lack even these.
+    Each follows one of its characters, which is found much faster and missing from most texts.
     """
     texts = [re.sub(r"\\(\W)", r"\1", form.pattern.pattern) for form in forms(source, "cut", "lost")]
-    words = tuple(word for word in _MISSING if any(word in text for text in texts))
-    return "ed" if all("ed" in word for word in words) else "", words
+    words = (word for word in _MISSING if any(word in text for text in texts))
+    return tuple((max(word, key=_RARE.find), word) for word in words)
 
 
 def is_clients(text: str, agent: str) -> bool:

@@ -133,6 +133,9 @@ def head_object(line: bytes) -> dict[str, Any] | None:
 
 
 def _head_value(data: bytes) -> Any:
+    """Return the array or object that the data are; None for the beginning of one, which is not parsed."""
+    if data.rstrip(b" \t\r\n\0")[-1:] not in (b"]", b"}"):
+        return None
     return head_object(data) if data[:1] == b"{" else value_or_none(data)
 
 

@@ -9,8 +9,9 @@ or lets it end the log.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import RawIOBase
+from itertools import takewhile
 from typing import Any, BinaryIO, Final
 
 from trajmill.connectors.connector import Blob, FileSlice
@@ -138,10 +139,10 @@ def line_values(
     gives each of them, and a fault for each stretch between them, with that part as their line. A line with too many
     values is not searched for them.
     """
-    for line in lines(stream, start=0 if wanted is None else _skip(stream, wanted.begin)):
-        if wanted is not None and not wanted.holds(line.offset):
-            return
-        yield from values_of_line(line, uri, member)
+    if wanted is None:
+        return _values(lines(stream), uri, member)
+    begun = lines(stream, start=_skip(stream, wanted.begin))
+    return _values(takewhile(lambda line: wanted.holds(line.offset), begun), uri, member)
 
 
 def _skip(stream: BinaryIO, begin: int) -> int:
@@ -158,18 +159,25 @@ def _skip(stream: BinaryIO, begin: int) -> int:
 
 def values_of_line(line: Line, uri: str, member: str = "") -> Iterator[tuple[Line, Any | ParseError]]:
     """Yield the results of `line_values` for one line."""
-    data = line.data
-    if data is None:
-        yield line, ParseError(uri, line.offset, "line_too_long", f"a line of more than {LINE_BYTES} bytes", member)
-        return
-    if not data or data.isspace():
-        return
-    try:
-        yield line, json_value(data)
-    except JsonError as error:
-        fault = error
-    else:
-        return
+    return _values((line,), uri, member)
+
+
+def _values(some: Iterable[Line], uri: str, member: str) -> Iterator[tuple[Line, Any | ParseError]]:
+    for line in some:
+        data = line.data
+        if data is None:
+            yield line, ParseError(uri, line.offset, "line_too_long", f"a line of more than {LINE_BYTES} bytes", member)
+        elif data and not data.isspace():
+            try:
+                value = json_value(data)
+            except JsonError as fault:
+                yield from _parts(line, data, fault, uri, member)
+            else:
+                yield line, value
+
+
+def _parts(line: Line, data: bytes, fault: JsonError, uri: str, member: str) -> Iterator[tuple[Line, Any | ParseError]]:
+    """Yield the whole values in a line with a fault, and a fault for each stretch between them."""
     end = 0
     for begin, after, value in _whole_values(data) if fault.reason != "too_many_values" else ():
         yield from _stretch(line, end, begin, uri, member)

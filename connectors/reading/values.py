@@ -94,12 +94,14 @@ def json_value(data: bytes | str) -> Any:
     Raises:
         JsonError: `data` is no JSON value.
     """
-    check_size(data)
+    if len(data) > SMALL_BYTES:
+        check_size(data)
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         return _unusual(data, error)
-    _check_depth(data, value)
+    if len(data) > 2 * DEPTH:
+        _check_depth(data, value)
     if len(data) > _FITS and _has_long_integer(data):
         del value  # which would stand beside the other
         return _exact(data)

@@ -335,10 +335,8 @@ def _separate(data: bytes, offsets: Sequence[int]) -> tuple[bytes, list[int]]:
     """Insert a line feed before each text and return the new offsets; few triggers match across a line feed."""
     if len(offsets) == 2:
         return b"\n" + data[offsets[0] : offsets[1]], [1, offsets[1] - offsets[0] + 2]
-    begins = np.asarray(offsets, np.int64) - offsets[0]
-    values = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
-    bounds = begins + np.arange(1, len(offsets) + 1)
-    return np.insert(values, begins[:-1], ord("\n")).tobytes(), bounds.tolist()
+    texts = [data[begin:end] for begin, end in pairwise(offsets)]
+    return b"\n".join((b"", *texts)), [offset - offsets[0] + number for number, offset in enumerate(offsets, 1)]
 
 
 def _nothing(_: bytes) -> Finds:

@@ -139,6 +139,9 @@ _WAITS: Final = re.compile(
     r"|\((?:will be|input is|typing) hidden\))"
     r"[:>?](?:\x1b\[[0-9;?]*[A-Za-z]|[\s\x07])*\Z"
 )
+_WAITS_WORDS: Final = ("pass", "pin", "token", "secret", "key", "code", "otp", "hidden")
+"""Parts of words, of which every such prompt contains at least one."""
+
 _PROMPT_BYTES: Final = 320
 _ENTER: Final = re.compile(r"(?:[\r\n]|<(?:enter|return|cr)>|\b(?:Enter|C-m)\b|\\n)+\s*\Z", re.IGNORECASE)
 _COMMAND: Final = re.compile(r"[|;<>`]|&&|\$\(|\s-{1,2}\w|\x1b|\A\W*\Z|\A(?:C|M|\^)-?\w\Z|[\x00-\x08]")
@@ -368,7 +371,9 @@ def _may_show_fields(content: str) -> bool:
 
 def _is_prompt(end: str) -> bool:
     """Check whether a screen ends in a prompt for hidden input."""
-    return ("\x1b" in end or end.rstrip()[-1:] in (":", ">", "?", "\x07")) and _WAITS.search(end) is not None
+    if "\x1b" not in end and end.rstrip()[-1:] not in (":", ">", "?", "\x07"):
+        return False
+    return any(map(end.casefold().__contains__, _WAITS_WORDS)) and _WAITS.search(end) is not None
 
 
 _TARGETS: Final = ("element", "target", "selector", "ref", "index", "id", "bid", "label", "element_id", "locator")
