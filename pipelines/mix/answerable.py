@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Final
 
 from trajmill.pipelines.mix import reward
@@ -27,13 +28,13 @@ _SHORT: Final = 64
 
 @lru_cache(maxsize=1024)
 def _frame(answers: tuple[str, ...], least: float) -> frozenset[str]:
-    counts = Counter(word for answer in answers for word in words_of(answer))
+    counts = Counter(chain.from_iterable(map(words_of, answers)))
     return frozenset(word for word, count in counts.items() if count >= least and not _DIGITS.search(word))
 
 
 @lru_cache(maxsize=16)
 def _line_counts(answers: tuple[str, ...], form: str) -> Mapping[str, int]:
-    return Counter(line for answer in answers for line in lines_told(answer, form))
+    return Counter(chain.from_iterable(lines_told(answer, form) for answer in answers))
 
 
 @lru_cache(maxsize=1024)
@@ -43,7 +44,7 @@ def _frame_lines(answers: tuple[str, ...], form: str, least: float) -> frozenset
 
 @lru_cache(maxsize=1024)
 def _frame_pieces(answers: tuple[str, ...], least: float) -> frozenset[str]:
-    counts = Counter(piece for answer in answers for piece in _pieces_of(answer))
+    counts = Counter(chain.from_iterable(map(_pieces_of, answers)))
     return frozenset(piece for piece, count in counts.items() if count >= least)
 
 

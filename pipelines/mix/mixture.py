@@ -48,7 +48,7 @@ from trajmill.pipelines.render.answered import HELD, Distractors
 from trajmill.pipelines.render.costs import COUNTED
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches, read_table, write_parquet
-from trajmill.pipelines.storage.units import check_unit, finish_unit
+from trajmill.pipelines.storage.units import check_unit, finish_unit, manifest_name, units_of
 from trajmill.quality.sets import distinct, holds
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import DOMAINS, SCHEMA_VERSION
@@ -420,15 +420,15 @@ def _write_answers(judged: Judged, draws: Folder) -> FileEntry:
 
 def read_answers(draws: Folder) -> Distractors:
     """Read the answers that determine the turns that may be asked for, and on which checks of RL are tried."""
-    check_unit(draws, POOLS_UNIT)
-    return _answers(draws.url, draws.sha256(ANSWERS))
+    return _answers(draws.url, units_of(draws).found(manifest_name(POOLS_UNIT)))
 
 
 @lru_cache(1)
-def _answers(draws: str, _sha256: str) -> Distractors:
-    """Read the answers of a folder once for all units that a process mixes."""
-    answers = Distractors()
-    for batch in read_batches(Folder(draws), ANSWERS):
+def _answers(url: str, _manifest: bytes | None) -> Distractors:
+    """Check and read the answers of a folder once for all units that a process mixes."""
+    draws, answers = Folder(url), Distractors()
+    check_unit(draws, POOLS_UNIT)
+    for batch in read_batches(draws, ANSWERS):
         answers.take(batch)
     return answers
 

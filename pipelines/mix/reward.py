@@ -204,7 +204,7 @@ def _steps(path: str) -> tuple[str | int, ...]:
     return tuple([re.sub(r"\\(.)", r"\1", match[1]) if match[2] is None else int(match[2]) for match in matches])
 
 
-def _exit_code(_: Check, text: str, __: Truth) -> int | None:
+def _exit_code(text: str) -> int | None:
     """Return the exit code in the first or last lines of a text; None if there is none or they disagree."""
     lines = text.split("\n")
     edges = list(islice(filter(str.strip, lines), 6))
@@ -213,6 +213,9 @@ def _exit_code(_: Check, text: str, __: Truth) -> int | None:
     matches = [_EXITS.fullmatch(line.strip()) for line in edges]
     codes = {next(group for group in match.groups() if group is not None) for match in matches if match}
     return int(codes.pop()) if len(codes) == 1 else None
+
+
+_held_exit_code = lru_cache(maxsize=512)(_exit_code)
 
 
 def _number(check: Check, text: str, truth: Truth) -> float | None:
@@ -261,7 +264,7 @@ _READERS: Final[Mapping[str, Callable[[Check, str, Truth], Any]]] = {
     "contains": lambda check, text, truth: check["line"] in lines_of(text, truth.get("form", "response")),
     "regex": _captures,
     "json_path": _at_path,
-    "exit_code": _exit_code,
+    "exit_code": lambda _, text, __: _held_exit_code(text) if len(text) <= _HELD else _exit_code(text),
     "numeric": _number,
     "no_change": lambda _, text, truth: same(text, truth["previous"] or "", truth.get("form", "response")),
     "read_what_was_written": _written,
