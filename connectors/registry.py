@@ -49,7 +49,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "gemini_cli": Format("trajmill.connectors.agents.gemini_cli", "8", (".jsonl",)),
     "gemini_stream": Format("trajmill.connectors.agents.gemini_stream", "4"),
     "managed_agent": Format("trajmill.connectors.agents.managed_agent", "7"),
-    "copilot_cli": Format("trajmill.connectors.agents.copilot_cli", "4"),
+    "copilot_cli": Format("trajmill.connectors.agents.copilot_cli", "5"),
     "opencode": Format("trajmill.connectors.agents.opencode", "3", (".json",)),
     "pi_agent": Format("trajmill.connectors.agents.pi_agent", "6"),
     "hub_session": Format("trajmill.connectors.agents.hub_session", "1"),

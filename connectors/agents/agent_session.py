@@ -61,7 +61,7 @@ class Facts:
         tools: definitions of the tools, as JSON text.
         names: the tool of each call, by the call's id.
         mcp: tools provided by an MCP server.
-        thought: the last reasoning that had a line of its own.
+        thought: the last reasoning, with the kind of its line.
         waiting: tools of the open calls, in logs whose answers name no call.
         open_steps: the step that each thread is writing, in logs that answer its calls before it is complete.
         started: the call that started each sub-agent with a file of its own, by the agent's name.

@@ -204,6 +204,24 @@ def pi(role: str, **more: Any) -> Line:
     return {"type": "message", "id": "b", "parentId": "a", "timestamp": "2026-03-04T09:00:00Z", "message": message}
 
 
+def test_events_that_copilot_prints_hold_each_thought_once_and_no_unknown_type(tmp_path: Path) -> None:
+    def event(kind: str, **data: Any) -> dict[str, Any]:
+        return {"type": kind, "data": data, "id": f"e{len(lines)}", "parentId": f"e{len(lines) - 1}"}
+
+    lines: list[dict[str, Any]] = []
+    lines += [event("mcp.tools.list_changed", serverName="g"), event("model.call_start", model="m")]
+    for number, thought in enumerate(("I list.", "I list.", "Again.")):
+        request = {"toolCallId": f"c{number}", "name": "bash", "arguments": {"command": "ls"}}
+        lines.append(event("assistant.message", content="", toolRequests=[request], reasoningText=thought))
+        lines.append(event("assistant.reasoning", reasoningId=f"r{number}", content=thought))
+        lines.append(event("tool.execution_complete", toolCallId=f"c{number}", success=True, result={"content": "a"}))
+    lines.append({"type": "result", "sessionId": "s9", "exitCode": 0})
+    [trajectory] = read(tmp_path, {"out.jsonl": lines})["out.jsonl"]
+    assert isinstance(trajectory, Trajectory)
+    assert trajectory.native_id == "s9"
+    assert [step.action.reasoning for step in trajectory.steps] == ["I list.", "I list.", "Again."]
+
+
 def test_streams_are_told_from_each_other_and_from_other_json_lines() -> None:
     exported = {"role": "agent", "kind": "tool_use", "tool": "b", "content": "{}", "time": "t"}
     heads = {
