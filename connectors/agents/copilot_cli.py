@@ -58,8 +58,11 @@ class CopilotCli(AgentSession):
                 return Sniff(0.9, f"line {number} is an event of type {kind} with data")
         return None
 
-    def thread(self, line: dict[str, Any]) -> str | None:
-        return key_of(object_of(line.get("data")).get("parentToolCallId")) or key_of(line.get("agentId"))
+    def thread(self, line: dict[str, Any], facts: Facts) -> str | None:
+        data, agent = object_of(line.get("data")), key_of(line.get("agentId"))
+        if agent is not None and line.get("type") == "subagent.started":
+            facts.started[agent] = key_of(data.get("toolCallId")) or agent
+        return key_of(data.get("parentToolCallId")) or (agent and facts.started.get(agent, agent))
 
     def parts(self, line: dict[str, Any], offset: int, facts: Facts) -> Iterator[Part] | None:
         kind, data = str_of(line.get("type")), object_of(line.get("data"))
@@ -79,7 +82,8 @@ class CopilotCli(AgentSession):
         if kind == "system.message":
             yield System(str_of(data.get("content")))
         elif kind == "user.message":
-            by_client, text = str_of(data.get("source")) not in ("", "user"), str_of(data.get("content"))
+            source, text = str_of(data.get("source")), str_of(data.get("content"))
+            by_client = source not in ("", "user") and not source.startswith("agent-")
             text = text or (str_of(data.get("transformedContent")) if by_client else "")
             yield Said("harness" if by_client else "user", text, at=at)
         elif kind == "result":
