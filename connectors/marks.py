@@ -74,7 +74,7 @@ MARKS: Final[Mapping[str, tuple[bytes, ...]]] = {
     "mcp_inspector": (rb"jsonrpc", rb'"direction"|"requestHeaders"'),
     "vcr_cassette": (rb"interactions", rb'request:|"request"'),
     "otel_genai": (
-        rb'"(?:resourceSpans|resource_spans|batches|resourceLogs|resource_logs|span_id|GENERATION|run_type)"',
+        rb'"(?:resource(?:Spans|Logs|Metrics|_spans|_logs|_metrics)|batches|span_id|spanId|GENERATION|run_type)"',
     ),
     "webdancer": (rb'"chatml"|"question"', rb'"messages"', rb"tool_call|tool_response"),
     "search_r1": (rb"<search>", rb"<information>"),

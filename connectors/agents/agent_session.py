@@ -61,10 +61,10 @@ class Facts:
         tools: definitions of the tools, as JSON text.
         names: the tool of each call, by the call's id.
         mcp: tools provided by an MCP server.
-        thought: the last reasoning that had a line of its own.
+        thought: the last reasoning, with the kind of its line.
         waiting: tools of the open calls, in logs whose answers name no call.
         open_steps: the step that each thread is writing, in logs that answer its calls before it is complete.
-        started: the call that started each sub-agent with a file of its own, by the agent's name.
+        started: the call that started each sub-agent, by the agent's name, where that is not the call's id.
     """
 
     id: str | None = None
@@ -110,7 +110,7 @@ class AgentSession(Connector):
         """Return the id of the line and of the line that it follows; None if the order of the log decides."""
         return None
 
-    def thread(self, line: dict[str, Any]) -> str | None:
+    def thread(self, line: dict[str, Any], facts: Facts) -> str | None:
         """Return the id of the call that started the line's sub-agent."""
         return None
 
@@ -162,7 +162,7 @@ class AgentSession(Connector):
         if line_parts is None and kind not in unknown:
             unknown.add(kind)
             raise MessageError("unknown_type", f"a line of type {kind}; further ones in this log are not told")
-        thread, all_parts = self.thread(line), [*(line_parts or ())]
+        thread, all_parts = self.thread(line, facts), [*(line_parts or ())]
         facts.names |= {
             part.call_id: part.name for part in all_parts if isinstance(part, Call) and part.call_id is not None
         }

@@ -11,8 +11,9 @@ action  | {"name": "bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
 Events of a sub-agent name the call that started it, and form a trajectory of relation `subagent`. Texts that the client
-added to the conversation, such as skills and notifications, are harness texts. Left out without a reject: usage, hooks,
-permissions, and the progress of a command's output.
+added to the conversation, such as skills and notifications, are harness texts. The events that `copilot -p` prints
+(`--output-format json`) are read alike; there, the event of a reasoning follows its message. Left out without a reject:
+usage, hooks, permissions, and the progress of a command's output.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from trajmill.connectors.reading.fields import key_of, object_of, objects_of, st
 from trajmill.connectors.reading.times import moment
 
 _FAMILY: Final = re.compile(
-    r"(?:session|user|assistant|tool|subagent|hook|system|permission|skill)\.[a-z_.]{2,60}|abort"
+    r"(?:session|user|assistant|tool|subagent|hook|system|permission|skill|model|mcp)\.[a-z_.]{2,60}|abort|result"
 )
 _HARNESS: Final = {"system.notification": "content", "session.compaction_complete": "summaryContent"}
 _ACTS: Final = frozenset({"assistant.message", "tool.execution_complete", "user.message"})
@@ -42,7 +43,7 @@ class CopilotCli(AgentSession):
     """Session event logs of GitHub's Copilot CLI."""
 
     name: ClassVar[str] = "copilot_cli"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     title: ClassVar[str] = "Copilot CLI session events (JSONL)"
     agent = "copilot-cli"
 
@@ -57,8 +58,11 @@ class CopilotCli(AgentSession):
                 return Sniff(0.9, f"line {number} is an event of type {kind} with data")
         return None
 
-    def thread(self, line: dict[str, Any]) -> str | None:
-        return key_of(object_of(line.get("data")).get("parentToolCallId")) or key_of(line.get("agentId"))
+    def thread(self, line: dict[str, Any], facts: Facts) -> str | None:
+        data, agent = object_of(line.get("data")), key_of(line.get("agentId"))
+        if agent is not None and line.get("type") == "subagent.started":
+            facts.started[agent] = key_of(data.get("toolCallId")) or agent
+        return key_of(data.get("parentToolCallId")) or (agent and facts.started.get(agent, agent))
 
     def parts(self, line: dict[str, Any], offset: int, facts: Facts) -> Iterator[Part] | None:
         kind, data = str_of(line.get("type")), object_of(line.get("data"))
@@ -78,9 +82,12 @@ class CopilotCli(AgentSession):
         if kind == "system.message":
             yield System(str_of(data.get("content")))
         elif kind == "user.message":
-            by_client, text = str_of(data.get("source")) not in ("", "user"), str_of(data.get("content"))
+            source, text = str_of(data.get("source")), str_of(data.get("content"))
+            by_client = source not in ("", "user") and not source.startswith("agent-")
             text = text or (str_of(data.get("transformedContent")) if by_client else "")
             yield Said("harness" if by_client else "user", text, at=at)
+        elif kind == "result":
+            facts.id = fact(line.get("sessionId"), facts.id)
         elif kind in _HARNESS:
             yield Said("harness", str_of(data.get(_HARNESS[kind])))
         elif kind in ("assistant.reasoning", "assistant.message"):
@@ -95,13 +102,15 @@ class CopilotCli(AgentSession):
 
 
 def _agent(kind: str, data: dict[str, Any], offset: int, at: datetime | None, facts: Facts) -> Iterator[Part]:
-    """Yield the agent's thoughts, texts and calls. A thought that had an event of its own is not repeated."""
+    """Yield the agent's thoughts, texts and calls. A thought in a message and in an event beside it counts once."""
     is_message = kind == "assistant.message"
     text = str_of(data.get("content"))
     thought = str_of(data.get("reasoningText")) if is_message else text
-    if thought.strip() and not (is_message and thought == facts.thought):
+    other = "assistant.reasoning" if is_message else "assistant.message"
+    repeated = facts.thought == other + thought
+    if thought.strip() and not repeated:
         yield Thought(thought, offset, at)
-    facts.thought = None if is_message else thought
+    facts.thought = None if repeated else kind + thought
     if is_message and text.strip():
         yield Text(text, offset, at)
     for request in objects_of(data.get("toolRequests")):

@@ -90,7 +90,7 @@ class KimiCli(AgentSession):
             key=lambda entry: (entry[0] is not None, entry[1]),
         )
 
-    def thread(self, line: dict[str, Any]) -> str | None:
+    def thread(self, line: dict[str, Any], facts: Facts) -> str | None:
         wrapped = object_of(line.get("message"))
         payload = object_of(wrapped.get("payload"))
         started = payload.get("parent_tool_call_id") or payload.get("task_tool_call_id")
@@ -107,7 +107,7 @@ class KimiCli(AgentSession):
         if "role" in line:
             return None if line["role"] in ("", None) else _of_context(line, offset)
         if not kind and "payload" in message:
-            return _of_stream(message, offset, at, facts.open_steps.setdefault(self.thread(line), OpenStep()))
+            return _of_stream(message, offset, at, facts.open_steps.setdefault(self.thread(line, facts), OpenStep()))
         if kind == "llm.tools_snapshot" and isinstance(line.get("tools"), list):
             facts.tools = action_space(line["tools"])
         if kind in ("config.update", "profile.bind") and line.get("systemPrompt") and not facts.names:

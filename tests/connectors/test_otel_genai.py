@@ -7,6 +7,7 @@ import pytest
 
 from tests.connectors.wire_logs import after, lines, parse, seen
 from trajmill.connectors.apis.otel_genai import OtelGenai
+from trajmill.connectors.registry import sniff
 
 
 def span(key, name, values, trace="t", status=None):
@@ -322,3 +323,33 @@ def test_a_description_of_an_api_that_names_the_fields_of_spans_is_no_log():
     schema = {"properties": {"context": {"properties": span_id}, "span_kind": text, "attributes": {"type": "object"}}}
     described = {"openapi": "3.1.0", "components": {"schemas": {"Span": schema}}}
     assert OtelGenai().sniff(json.dumps(described).encode(), "openapi.json") is None
+
+
+def test_spans_with_times_in_seconds_and_nanoseconds_one_per_line():
+    values = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look", "gen_ai.tool.call.arguments": "{}"}
+    written = {
+        "type": "span",
+        "traceId": "t",
+        "spanId": "1",
+        "name": "execute_tool look",
+        "startTime": [1785957615, 500000000],
+        "endTime": [1785957617, 0],
+        "attributes": {**values, "gen_ai.tool.call.result": "green"},
+        "status": {"code": 0},
+        "events": [],
+    }
+    text = lines(written, {**written, "spanId": "2"})
+    (trajectory,), rejects, _ = parse("otel_genai", text)
+    assert not rejects
+    assert seen(trajectory) == [("look", "green"), ("look", "green")]
+    assert [step.duration_s for step in trajectory.steps] == [1.5, 1.5]
+    assert [one.name for one, _ in sniff(text.encode(), "spans.jsonl")] == ["otel_genai"]
+
+
+def test_a_collector_may_write_measurements_before_spans():
+    measured = {"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "gen_ai.client.token.usage"}]}]}]}
+    text = lines(measured, document(tool("1", "look", "green")), measured)
+    assert [one.name for one, _ in sniff(text.encode(), "all.jsonl")] == ["otel_genai"]
+    (trajectory,), rejects, _ = parse("otel_genai", text)
+    assert not rejects
+    assert seen(trajectory) == [("look", "green")]

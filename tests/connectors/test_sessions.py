@@ -204,6 +204,63 @@ def pi(role: str, **more: Any) -> Line:
     return {"type": "message", "id": "b", "parentId": "a", "timestamp": "2026-03-04T09:00:00Z", "message": message}
 
 
+def copilot(kind: str, **data: Any) -> dict[str, Any]:
+    return {"type": kind, "data": data, "id": kind, "parentId": kind}
+
+
+def copilot_call(key: str, name: str, answer: str, **data: Any) -> list[dict[str, Any]]:
+    """A call of Copilot and its answer; `data` is in both events."""
+    request = {"toolCallId": key, "name": name, "arguments": {}}
+    return [
+        copilot("assistant.message", content="", toolRequests=[request], **data),
+        copilot("tool.execution_complete", toolCallId=key, success=True, result={"content": answer}, **data),
+    ]
+
+
+def test_events_that_copilot_prints_hold_each_thought_once_and_no_unknown_type(tmp_path: Path) -> None:
+    lines = [copilot("mcp.tools.list_changed", serverName="g"), copilot("model.call_start", model="m")]
+    for number, thought in enumerate(("I list.", "I list.", "Again.")):
+        message, answer = copilot_call(f"c{number}", "bash", "a")
+        message["data"]["reasoningText"] = thought
+        lines += [message, copilot("assistant.reasoning", reasoningId=f"r{number}", content=thought), answer]
+    lines.append({"type": "result", "sessionId": "s9", "exitCode": 0})
+    [trajectory] = read(tmp_path, {"out.jsonl": lines})["out.jsonl"]
+    assert isinstance(trajectory, Trajectory)
+    assert trajectory.native_id == "s9"
+    assert [step.action.reasoning for step in trajectory.steps] == ["I list.", "I list.", "Again."]
+
+
+def test_a_sub_agent_of_copilot_with_an_id_of_its_own_has_the_prompt_that_started_it(tmp_path: Path) -> None:
+    task, answer = copilot_call("t1", "task", "two files")
+    started = [
+        copilot("subagent.started", toolCallId="t1"),
+        copilot("user.message", content="Count.", source="agent-s"),
+    ]
+    own = copilot_call("c1", "view", "a b", parentToolCallId="t1")
+    lines = [copilot("user.message", content="How many?"), task]
+    lines += [{**line, "agentId": "47a0"} for line in (*started, *own)] + [answer]
+    main, subagent = read(tmp_path, {"events.jsonl": lines})["events.jsonl"]
+    assert isinstance(main, Trajectory)
+    assert isinstance(subagent, Trajectory)
+    assert links([main, subagent])[1] == ("session/t1", "session", 0, "subagent")
+    assert [main.task.instruction, subagent.task.instruction] == ["How many?", "Count."]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "content", "origin"),
+    [
+        ("web_fetch", "Contents of https://tea.example:\nGreen tea.", "Green tea.", "environment"),
+        ("list_agents", "<no background agents>", "<no background agents>", "harness"),
+    ],
+)
+def test_words_of_copilot_are_no_observation(tmp_path: Path, name: str, answer: str, content: str, origin: str) -> None:
+    [trajectory] = read(tmp_path, {"events.jsonl": copilot_call("c", name, answer)})["events.jsonl"]
+    assert isinstance(trajectory, Trajectory)
+    observation = trajectory.steps[0].next_observation
+    assert observation is not None
+    assert (observation.content, observation.origin) == (content, origin)
+
+
 def test_streams_are_told_from_each_other_and_from_other_json_lines() -> None:
     exported = {"role": "agent", "kind": "tool_use", "tool": "b", "content": "{}", "time": "t"}
     heads = {

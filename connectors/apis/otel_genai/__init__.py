@@ -77,6 +77,9 @@ _MODEL_CALLS: Final = frozenset({"chat", "generate_content", "text_completion", 
 _TOOL: Final = "execute_tool"
 _AGENT: Final = "invoke_agent"
 _KEYS: Final = ("resourceSpans", "resource_spans", "batches", "resourceLogs", "resource_logs")
+_METRICS: Final = ("resourceMetrics", "resource_metrics")
+"""Keys of measurements, which a collector writes into the same file."""
+
 _EXPORTS: Final = (
     ("observations of Langfuse", (b'"startTime"', b'"GENERATION"'), (b'"observations"', b'"parentObservationId"')),
     ("runs of LangSmith", (b'"run_type"', b'"inputs"'), (b'"start_time"',)),
@@ -85,7 +88,10 @@ _EXPORTS: Final = (
 )
 """Kinds of exports, with the keys that all have, and the keys of which each has one."""
 
-_PRINTED: Final = (b'"trace_id"', b'"span_id"', b'"context"', b'"attributes"')
+_PRINTED: Final = (
+    (b'"trace_id"', b'"span_id"', b'"context"', b'"attributes"'),
+    (b'"traceId"', b'"spanId"', b'"startTime"', b'"attributes"'),
+)
 _OURS: Final = (b'"gen_ai.', b'"openinference.', b'"traceloop.', b'"ai.toolCall.')
 
 
@@ -101,18 +107,18 @@ class OtelGenai(Connector):
     """Spans of the GenAI semantic conventions, and of conventions with the same content."""
 
     name: ClassVar[str] = "otel_genai"
-    version: ClassVar[str] = "15"
+    version: ClassVar[str] = "16"
     domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "spans of agents (OpenTelemetry GenAI, Langfuse, LangSmith, Phoenix, MLflow)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         begin = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-        if begin[:1] == b"{" and any(f'"{key}"'.encode() in begin[:64] for key in _KEYS):
+        if begin[:1] == b"{" and any(f'"{key}"'.encode() in begin[:64] for key in (*_KEYS, *_METRICS)):
             if _has_ours(head):
                 return Sniff(0.95, "OTLP spans with gen_ai attributes")
             return Sniff(0.4, "OTLP spans") if b'pans"' in head else None
         if begin[:1] in (b"{", b"[") and (_SPAN_ID.search(head) or b'"span_id"' not in head):
-            if all(key in head for key in _PRINTED) and _has_ours(head):
+            if any(all(key in head for key in keys) for keys in _PRINTED) and _has_ours(head):
                 return Sniff(0.9, "printed spans with gen_ai attributes")
             for name, keys, alternatives in _EXPORTS:
                 if all(key in head for key in keys) and any(key in head for key in alternatives):

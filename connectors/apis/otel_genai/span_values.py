@@ -100,6 +100,8 @@ def spans(offset: int, document: Any) -> Iterator[Span]:
         if isinstance(item.get("attributes"), dict):
             exported = listed is not None or "span_kind" in item
             yield replace(_span(offset, {**item, **object_of(item.get("context"))}), exported=exported)
+            if "spanId" in item:
+                continue
         for frame, values in (*observations(item), *runs(item)):
             exported_span = _span(offset, frame)
             own = {key: value for key, value in values.items() if value is not None}
@@ -140,8 +142,8 @@ def _span(offset: int, span: dict[str, Any]) -> Span:
         trace=trace,
         key=(trace, plain_text(span.get("spanId", span.get("span_id", "")))),
         name=plain_text(span.get("name") or "")[:256],
-        begin=_time(span.get("startTimeUnixNano", span.get("start_time_unix_nano", span.get("start_time")))),
-        end=_time(span.get("endTimeUnixNano", span.get("end_time_unix_nano", span.get("end_time")))),
+        begin=_time(_first(span, "startTimeUnixNano", "start_time_unix_nano", "start_time", "startTime")),
+        end=_time(_first(span, "endTimeUnixNano", "end_time_unix_nano", "end_time", "endTime")),
         failed=status.get("code", status.get("status_code", span.get("status_code"))) in _ERRORS,
         message=message if isinstance(message, str) and message else None,
         values=to_standard(plain_text(span.get("name") or ""), values, events),
@@ -176,8 +178,14 @@ def _record(offset: int, record: dict[str, Any]) -> Span:
     )
 
 
+def _first(span: dict[str, Any], *keys: str) -> Any:
+    return next((span[key] for key in keys if key in span), None)
+
+
 def _time(value: Any) -> int | None:
-    """Convert nanoseconds (a number or its digits) or an ISO 8601 text to microseconds since 1970 UTC."""
+    """Convert nanoseconds (a number or its digits), seconds and nanoseconds, or ISO 8601 to microseconds since 1970."""
+    if isinstance(value, list) and len(value) == 2 and all(type(part) is int for part in value):
+        value = value[0] * 10**9 + value[1]
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if not text.isdigit():
         return microseconds(text)
