@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from trajmill.connectors.reading.fields import objects_of, str_of
+from trajmill.connectors.reading.fields import OBJECT, objects_of, str_of
 from trajmill.connectors.reading.values import JsonError, first_value
 
 _GROUPS: Final = ("functionDeclarations", "function_declarations", "tools")
@@ -41,7 +41,7 @@ def _without(tool: Any, known: set[str]) -> Any:
 def iterate_listed(items: Iterable[Any]) -> Iterator[Any]:
     """Yield the tools in items of the Responses API: those of a server, or found by a search."""
     for item in items:
-        if isinstance(item, Mapping) and "tools" in item and str_of(item.get("type")) in _LISTINGS:
+        if isinstance(item, OBJECT) and "tools" in item and str_of(item.get("type")) in _LISTINGS:
             yield from objects_of(item["tools"])
 
 

@@ -61,6 +61,7 @@ _PART_BYTES: Final = 512
 _SEVERAL: Final = "several"
 """Marker for an id that several calls have."""
 
+_ACTS: Final = (Text, Thought, Call)
 _ENDINGS: Final = frozenset({"finish", "final_answer"})
 """Tools by which an agent ends its run; OpenHands and smolagents answer them with the agent's own words."""
 
@@ -132,6 +133,7 @@ class Pairing:
 
     def __init__(self, items: list[Item] | Items, member: str = "") -> None:
         self.items = items
+        self._kept = items if isinstance(items, Items) else None
         self.system: list[str] = []
         self.calls = 0
         self.names: set[str] = set()
@@ -144,7 +146,7 @@ class Pairing:
 
     def take(self, part: Part) -> None:
         """Add the next part of the log."""
-        if isinstance(part, Text | Thought | Call):
+        if isinstance(part, _ACTS):
             self._act(part)
             return
         if isinstance(part, Sampled):
@@ -182,11 +184,12 @@ class Pairing:
             self.names.add(part.name)
             if part.call_id is not None:
                 self._by_id[part.call_id] = _SEVERAL if part.call_id in self._by_id else (turn, part)
-        self._grow(len(part.text or "") if isinstance(part, Text | Thought) else 2 * len(part.arguments or ""))
+        if self._kept is not None:
+            self._grow(2 * len(part.arguments or "") if isinstance(part, Call) else len(part.text or ""))
 
     def _grow(self, size: int) -> None:
-        if isinstance(self.items, Items):
-            self.items.grow(size + _PART_BYTES)
+        if self._kept is not None:
+            self._kept.grow(size + _PART_BYTES)
 
     def _hear(self, *messages: Said) -> None:
         for message in messages:

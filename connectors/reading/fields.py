@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+OBJECT: Final = (dict, Mapping)
+"""Types of JSON objects, the usual one first, since the check for an abstract class takes six times as long."""
+
 
 def text_of(value: Any) -> str | None:
     """Return the value if it is a non-empty text; otherwise None."""
@@ -14,7 +17,7 @@ def text_of(value: Any) -> str | None:
 def text_in(value: Any, *path: str) -> str | None:
     """Return the text at a path of keys through nested objects; None if it is missing or empty."""
     for key in path:
-        value = value.get(key) if isinstance(value, Mapping) else None
+        value = value.get(key) if isinstance(value, OBJECT) else None
     return text_of(value)
 
 

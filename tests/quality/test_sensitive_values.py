@@ -62,6 +62,36 @@ def test_a_place_tells_a_secret_of_ordinary_letters(values):
 
 
 @pytest.mark.parametrize(
+    "word", ["Password", "password", "Passphrase", "passphrase", "passcode", "PASSWORD", "PIN", "CVV", "CVC"]
+)
+def test_each_word_for_a_secret_tells_a_field_of_one(word):
+    assert found(after=f'#1 textbox "Your {word}" value="sunflower" [0,0][40,40]') == ("sunflower",)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "password",
+        "Passwd",
+        "PASSPHRASE",
+        "pass phrase",
+        "passcode",
+        "PIN",
+        "token",
+        "secret",
+        "API key",
+        "access key",
+        "private key",
+        "verification code",
+        "one-time code",
+        "OTP",
+    ],
+)
+def test_each_word_for_a_secret_tells_a_prompt_for_one(word):
+    assert found("sunflower\n", before=f"$ login\nEnter {word}: ") == ("sunflower",)
+
+
+@pytest.mark.parametrize(
     "screen",
     [
         "$ ssh db\nroot@db's password: ",
