@@ -359,7 +359,7 @@ def similarity(predicted: str, truth: Truth) -> float:
 
 
 class _Reference:
-    """What predictions are compared with, computed once for all predictions of a turn.
+    """The parts of an observation that predictions are compared with, read once for all predictions of a turn.
 
     Attributes:
         lines: lines of the observation with volatile parts as NUL.

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from benchmarks.reward_ranking import tau_b
 from tests.conftest import ROOT
@@ -11,7 +13,7 @@ from trajmill.pipelines.mix import reward
 from trajmill.pipelines.mix.adversaries import adversaries, reward_quality
 from trajmill.pipelines.mix.answerable import Context, is_unknowable, mark_random_values
 from trajmill.pipelines.mix.checks import ground_truth
-from trajmill.pipelines.render.answered import Answered, Known
+from trajmill.pipelines.render.answered import Answered, Known, words
 
 RANKED = Path(ROOT) / "benchmarks" / "reward_ranking.jsonl"
 BEFORE = 'window "Shop"\n  text "Tea"\n  text "5 left"\n  button "Buy"'
@@ -113,9 +115,31 @@ def test_an_answer_is_unknowable_where_nothing_tells_it():
     known = Known()
     known.add(turn("You are in Utopia, in its capital Amaurot"))
     assert not is_unknowable(turn("Utopia, capital Amaurot", arguments="{}"), known.now(), [])
-    random = turn("3f2a91c8", volatile=((0, 8),))
-    assert is_unknowable(random, Known(), [])
+    assert is_unknowable(turn("3f2a91c8", volatile=((0, 8),)), Known(), [])
     assert not is_unknowable(turn("Utopia, capital Amaurot", arguments='{"whole": false}'), Known(), [])
+
+
+VALUES = ("3f2a91c8", "2026-01-05T10:11:12Z", "Jan  5 10:11:12", "/tmp/tmpab.x", "0.42s", "0x7f3a2b", "1767607872")
+OTHERS = ("Utopia", "17", "tmp", "/tmp", "decade", "2026-01-05", "_", ".")
+
+
+@given(st.lists(st.sampled_from([*VALUES, *OTHERS, " ", "\n", "/", "-"]), max_size=8).map("".join))
+@example("")
+@example("a/tmp/tmpx")
+@example("2026-01-05T10:11x")
+def test_an_answer_is_unknowable_if_all_its_words_are_random(text):
+    marked = mark_random_values(turn(text), Known())
+    plain = list(text)
+    for begin, end in marked.volatile:
+        plain[begin:end] = " " * (end - begin)
+    assert is_unknowable(turn(text), Known(), []) == bool(marked.volatile and not words("".join(plain)))
+
+
+def test_a_random_value_that_was_shown_makes_an_answer_knowable():
+    known = Known()
+    known.add(turn("commit 3f2a91c8"))
+    assert not is_unknowable(turn("3f2a91c8"), known.now(), [])
+    assert is_unknowable(turn("3f2a91c9"), known.now(), [])
 
 
 @pytest.mark.parametrize(
