@@ -208,9 +208,10 @@ def test_the_events_of_a_run_are_read_with_its_sub_agents(data: bytes) -> None:
     assert (main.agent.version, main.environment.instance_id) == ("2.1.1", "/home/a/repo")
 
 
-def test_events_of_qwen_code_are_not_taken_for_those_of_claude_code() -> None:
+@pytest.mark.parametrize("other", [{"qwen_code_version": "0.5"}, {"session_id": "T-f916"}])
+def test_events_of_other_clients_are_not_taken_for_those_of_claude_code(other: dict[str, str]) -> None:
     start, *rest = events()
-    head = log({**start, "qwen_code_version": "0.5"}, *rest)
+    head = log({**start, **other}, *rest)
     assert CONNECTOR.sniff(head, "run.txt") is None
 
 

@@ -81,6 +81,9 @@ BRANCHES: Final = 64
 
 _SNIFFED_LINES: Final = 64
 
+_OTHERS: Final = re.compile(rb'"qwen_code_version"|"session_id"\s*:\s*"T-')
+"""Qwen Code and Amp, whose sessions are named `T-`, print the same events."""
+
 
 class ClaudeCode(Connector):
     """Session logs of the Claude Code command line client, versions 1.0 to 2.1."""
@@ -109,8 +112,7 @@ class ClaudeCode(Connector):
             if kind in ("user", "assistant") and "message" in line and "sessionId" in line and "parentUuid" in line:
                 return Sniff(0.95, f"line {number} is a {kind} message with parentUuid and sessionId")
             if kind in ("user", "assistant") and {"message", "session_id", "parent_tool_use_id"} <= line.keys():
-                # Qwen Code writes the same events.
-                return None if b'"qwen_code_version"' in head else Sniff(0.95, f"line {number} is a {kind} event")
+                return None if _OTHERS.search(head) else Sniff(0.95, f"line {number} is a {kind} event")
             if books is None and _keeps_books(line, kind):
                 books = Sniff(0.8, f"line {number} is a {kind} line of Claude Code")
         return books
