@@ -136,12 +136,12 @@ def _command(row: Row) -> str:
     return command.split("\n", 1)[0] if isinstance(command, str) else row["action"]["name"]
 
 
-def mine_frames(rows: list[Row]) -> tuple[pa.Table, dict[int, Records], pa.RecordBatch]:
-    """The edges of transitions, the frames in them by group, and the transitions as a batch."""
+def mine_frames(rows: list[Row]) -> tuple[pa.Table, dict[int, Records]]:
+    """The edges of transitions, and the frames in them by group."""
     batch = pa.RecordBatch.from_pylist(rows, TRANSITION_SCHEMA).cast(encode_schema())
     edges = pa.Table.from_batches(EdgeLines().add(batch), EDGES_SCHEMA)
     counts = count_skeletons(edges, pa.Table.from_batches(Varying().add(batch)), 0)
-    return edges, {group: find_frames(answers, some) for group, (answers, some) in counts.items()}, batch
+    return edges, {group: find_frames(answers, some) for group, (answers, some) in counts.items()}
 
 
 def shares(out: Path) -> dict[tuple[str, str], tuple[int, float, list[str]]]:
@@ -152,11 +152,11 @@ def shares(out: Path) -> dict[tuple[str, str], tuple[int, float, list[str]]]:
         by_agent.setdefault((name, row["agent"]["version"] or ""), []).append(row)
     by_agent_shares = {}
     for agent, rows in sorted(by_agent.items()):
-        edges, frames, batch = mine_frames(rows)
+        edges, frames = mine_frames(rows)
         if size := pc.sum(edges["size"]).as_py():
             lines = [
                 f"{PLACES[frame['place']]} {frame['answers']}: "
-                + find_example(batch.slice(int(frame["row"]), 1), int(frame["place"]), int(frame["skeleton"]))[1][:80]
+                + find_example(rows[int(frame["row"])], int(frame["place"]), int(frame["skeleton"]))[1][:80]
                 for some in frames.values()
                 for frame in np.sort(some, order="answers")[::-1]
             ]
@@ -187,7 +187,7 @@ def main() -> None:
     table = Table("agent", "planted characters", "found", "real characters", "taken for the harness's")
     totals = np.zeros(4, np.int64)
     for name, wrapped, around in plant_frames(rows):
-        edge_table, frames, _ = mine_frames(wrapped)
+        edge_table, frames = mine_frames(wrapped)
         known = {(int(frame["place"]), int(frame["skeleton"])) for some in frames.values() for frame in some}
         numbers, records = edge_records(edge_table)
         counts = np.zeros(4, np.int64)

@@ -10,7 +10,7 @@ documents, screens and trees have no harness lines, and prompts of a terminal ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, compress
@@ -266,14 +266,12 @@ def _packed(rows: npt.NDArray[np.int64], values: npt.NDArray[Any], number: int) 
     )
 
 
-def find_example(batch: pa.RecordBatch, wanted_place: int, skeleton: int) -> tuple[str, str]:
-    """Return the skeleton and the text behind it from a batch of one row whose answer has that skeleton."""
-    text = struct_text(batch, "next_observation", "content")[0].as_py()
-    name, arguments = (struct_text(batch, "action", leaf)[0].as_py() for leaf in ("name", "arguments"))
-    quoted = _quotes(name or "", arguments or "{}")
-    for where, _, _, line in chain.from_iterable(chain(*_ends(text))):
-        example = make_skeleton(line, quoted)
-        if where == wanted_place and example and int(_hashes(pa.array([example]))[0]) == skeleton:
+def find_example(row: Mapping[str, Any], wanted_place: int, skeleton: int) -> tuple[str, str]:
+    """Return the skeleton and the text behind it from a transition, as a dict, whose answer has that skeleton."""
+    quoted = _quotes(row["action"]["name"] or "", row["action"]["arguments"] or "{}")
+    for where, _, _, line in chain.from_iterable(chain(*_ends(row["next_observation"]["content"]))):
+        example = make_skeleton(line, quoted) if where == wanted_place else None
+        if example and int(_hashes(pa.array([example]))[0]) == skeleton:
             return example, line
     raise ValueError("the answer has no such edge")
 

@@ -203,14 +203,14 @@ def _examples(standing: Standing, known: dict[int, Records]) -> dict[int, list[d
         if here:
             batch = rows.read(_LEAVES)
             for row, group, frame in here:
-                examples.setdefault(group, []).append(_table_row(batch.slice(row - first, 1), frame))
+                (transition,) = batch.slice(row - first, 1).to_pylist()
+                examples.setdefault(group, []).append(_table_row(transition, frame))
         first += rows.num_rows
     return examples
 
 
-def _table_row(batch: pa.RecordBatch, frame: np.void) -> dict[str, Any]:
-    skeleton, text = find_example(batch, int(frame["place"]), int(frame["skeleton"]))
-    (row,) = batch.select(["agent", "action", "provenance"]).to_pylist()
+def _table_row(row: Mapping[str, Any], frame: np.void) -> dict[str, Any]:
+    skeleton, text = find_example(row, int(frame["place"]), int(frame["skeleton"]))
     return {
         "agent": row["agent"]["name"] or row["provenance"]["connector"],
         "version": row["agent"]["version"],

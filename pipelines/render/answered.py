@@ -372,7 +372,7 @@ class Distractors:
         numbers: dict[Head, int] = {}
         head = np.array([numbers.setdefault(head, len(numbers)) for head in heads], np.int64)
         data, starts = buffers(texts)
-        content, ends = memoryview(data), pairwise(starts.tolist())
+        content, ends = data.data, pairwise(starts.tolist())
         hashes = np.array([xxhash.xxh3_64_intdigest(content[begin:end]) for begin, end in ends], np.uint64)
         order = np.lexsort((hashes, head))
         is_new = np.ones(len(order), np.bool_)

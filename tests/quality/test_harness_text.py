@@ -169,4 +169,4 @@ def test_an_example_is_the_line_as_it_stands():
     steps = steps_of(answers[0][1], first="$")
     batch = batch_of(Trajectory("s", "terminal", steps, agent=Agent("crane", "1.0")))
     frame = find_frames(*next(iter(count_skeletons(*edges_of(answers), 0).values())))[0]
-    assert find_example(batch, int(frame["place"]), int(frame["skeleton"]))[1] == "[done in 01 ms]"
+    assert find_example(batch.to_pylist()[0], int(frame["place"]), int(frame["skeleton"]))[1] == "[done in 01 ms]"

@@ -42,6 +42,13 @@ def test_what_scrubbing_put_into_a_text_is_found_to_the_letter(name, seed):
     assert placeholder_spans(text) == []
 
 
+@pytest.mark.parametrize("before", ["lamp-", "lamp-post_", "--lamp/post.of=", "a.b.c.d.e.f.g.h.i.j.k-"])
+def test_a_placeholder_is_found_behind_up_to_eleven_other_parts_of_its_word(before):
+    placeholder = json.loads(scrub_text(json.dumps({"password": drawn(36, 1)})))["password"]
+    assert placeholder_spans(before + placeholder) == [(len(before), len(before) + 36)]
+    assert placeholder_spans("a.b.c.d.e.f.g.h.i.j.k.l-" + placeholder) == []
+
+
 @pytest.mark.parametrize(
     ("text", "kept"),
     [

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 import xxhash
 from hypothesis import given
@@ -381,6 +382,17 @@ def test_other_answers_do_not_depend_on_the_order_of_rows(order, limit):
     assert answers == hold(Distractors(limit), [turns[number] for number in order]).of(turns[0])
     assert limit <= len(answers) <= 2 * limit
     assert len(set(answers)) == len(answers)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 30))), st.integers(1, 12))
+def test_answers_of_a_batch_are_held_as_those_added_by_themselves(drawn, limit):
+    heads = [("terminal", "bash" if command == "a" else "sh", command) for command, _ in drawn]
+    texts = [f"answer {number}" for _, number in drawn]
+    together, alone = Distractors(limit), Distractors(limit)
+    together.add_all(heads, pa.array(texts, pa.string()))
+    for head, text in zip(heads, texts, strict=True):
+        alone.add(head, text)
+    assert together.batch().equals(alone.batch())
 
 
 def test_other_answers_are_those_of_the_command_first():
