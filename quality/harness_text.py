@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, compress
-from typing import Any, Final, TypeAlias
+from itertools import islice
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.quality.fingerprint import struct_text, text_hashes
+from trajmill.quality.sets import ranges
 from trajmill.quality.signal import Measured, MeasuredBatches
 from trajmill.quality.texts import Texts
 from trajmill.quality.variety import commands_of, plain
 
 Records = npt.NDArray[np.void]
 Hashes = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[np.int64]
 
 VERSION: Final = 3
 
@@ -112,9 +114,9 @@ _PATH, _DAY, _NUMBER, _ID, _CALL = "\x02", "\x03", "0", "\x04", "\x01"
 """Signs for the varying parts of a line, and for quotations of the call."""
 
 _VARIES: Final = re.compile(
-    r"(?<![\w<])(?P<path>(?:[A-Za-z]:\\|[a-z]{1,8}://|[~.]{0,2}/)[^\s'\"`<>|:;,)\]}]+)"
-    r"|\b(?P<day>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\b)"
-    r"|(?<![\w-])(?:(?P<number>\d++(?:[.,:]\d++)*+(?![\w-]))|(?P<id>[A-Za-z_-]*+\d[\w-]*+|[A-Fa-f]{8,}\b))"
+    r"(?<!\w)(?:(?<!<)(?P<path>(?:[A-Za-z]:\\|[a-z]{1,8}+://|[~.]{0,2}/)[^\s'\"`<>|:;,)\]}]+)"
+    r"|(?P<day>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\b)"
+    r"|(?<!-)(?:(?P<number>\d++(?:[.,:]\d++)*+(?![\w-]))|(?P<id>[A-Za-z_-]*+\d[\w-]*+|[A-Fa-f]{8,}\b)))"
 )
 _MAY_VARY: Final = re.compile(r"[\d/\\MTWFSJADNO]|[A-Fa-f]{8}")
 """Whatever `_VARIES` finds holds a digit, a slash, the initial of a day or month, or eight hexadecimal letters."""
@@ -128,17 +130,22 @@ _MATCHES: Final = {
     _ID: r"[\w-]+",
 }
 
+_ONE_DIGIT: Final = bytes.maketrans(b"123456789", b"000000000")
+_DIGIT_OF_A_WORD: Final = re.compile(r"0(?<=[\w-]0)")
+"""Digit that a skeleton retains: the sign of a number never follows a word or a hyphen."""
+
 _LEAST_QUOTED: Final = 3
-_LETTERS: Final = re.compile(r"(?:[\W\d_]*+[^\W\d_]){3}")
+_LETTERS: Final = re.compile(r"[^A-Za-z]*+[A-Za-z]{3}|(?:[\W\d_]*+[^\W\d_]){3}")
+"""Three letters; mostly, the first are letters of ASCII and adjoin."""
 _PUNCTUATION: Final = re.compile(r"(?:[^!-/:-@\[-`{-~]*+[!-/:-@\[-`{-~]){2}")
 _OTHER: Final = {HEAD: TAIL, TAIL: HEAD, HEAD_LABEL: TAIL_LABEL, TAIL_LABEL: HEAD_LABEL}
 _BOTH: Final = 0.9
 """Share of the answers with a skeleton at one edge that also have it at the other edge if it belongs to both."""
 
 _BEGIN_OF_JSON: Final = r"^[ \t\r\n]*[{\[]"
-_HEAD_LABEL: Final = re.compile(r"[^\n:>=\])\"{]{2,60}[:>=\])]+ ?")
-_TAIL_LABEL_CHARS: Final = 62
-_TAIL_LABEL: Final = re.compile(r" ?[\[(<](?!/)[^\n\[(<{\"]{2,60}\Z")
+_HEAD_LABEL: Final = re.compile(r"[^\n:>=\])\"{]{2,60}+[:>=\])]++ ?")
+_TAIL_LABEL_CHARS: Final = 61
+_TAIL_LABEL: Final = re.compile(r"[\[(<](?!/)[^\n\[(<{\"]{2,60}+\Z")
 _BEFORE_PROGRAM: Final = r";|\||&|\(|`|\n|" + "|".join(
     rf"{word}(?<=\b{word})\s" for word in ("do", "then", "else", "sudo", "xargs", "env", "time")
 )
@@ -171,18 +178,23 @@ class EdgeLines:
         return iter(())
 
 
-Line: TypeAlias = tuple[int, int, int, str]
-"""(place, depth, begin, text) of a line at an edge, or of its label."""
-
-
 @dataclass(eq=False, slots=True)
-class _End:
-    """End of an answer, with the number of its call and what it may quote of it, and the lines still to examine."""
+class _Answer:
+    """Text of an answer, with the prompt of a terminal, if the answer ends with one.
 
-    row: int
-    call: int
-    quoted: Sequence[str]
-    lines: Iterator[list[Line]]
+    The answer without its last line ends has `size` characters, and the last `REACH` of these begin at `reach`.
+    """
+
+    text: str
+    prompt: str
+    size: int
+    reach: int
+
+    @classmethod
+    def of(cls, text: str) -> _Answer:
+        """Return the answer of a text."""
+        size = len(text.rstrip("\n"))
+        return cls(text, _prompt(text), size, max(size - REACH, 0))
 
 
 def measure_edges(view: Measured) -> pa.RecordBatch:
@@ -191,65 +203,140 @@ def measure_edges(view: Measured) -> pa.RecordBatch:
     The lines of an answer are examined from either edge on, up to the first whose skeleton follows no other call of the
     batch: no line behind it can be a frame.
     """
-    batch = view.batch
-    texts = view.texts("next_observation", "content")
+    group = _groups(view)
+    looked = np.flatnonzero(group)
+    answers = _answers(view, looked)
+    calls, quoted = _calls(view.batch, looked)
+    sizes = np.zeros(len(group), np.uint32)
+    sizes[looked] = [len(answer.text) for answer in answers]
+    skeletons = _Skeletons()
+    blocks = [*_examine(answers, calls, quoted, skeletons)]
+    numbers = np.concatenate([np.zeros(0, np.int64), *(numbers for numbers, _ in blocks)])
+    edges = np.concatenate([np.zeros(0, EDGE), *(edges for _, edges in blocks)])
+    edges["skeleton"] = skeletons.hashes()[edges["skeleton"]]
+    order = np.lexsort((edges["place"], edges["depth"], edges["place"] % HEAD_LABEL, numbers))
+    packed = _packed(looked[numbers[order]], edges[order], len(group))
+    columns = [pa.array(group), pa.array(sizes), _programs(view, group > 0), packed]
+    return pa.RecordBatch.from_arrays(columns, schema=EDGES_SCHEMA)
+
+
+def _groups(view: Measured) -> Hashes:
+    """Return the hash of each row's agent and version, 0 for the answers that are not looked at."""
     names = view.texts("agent", "name").over(view.texts("provenance", "connector"))
-    version = pc.fill_null(plain(view.texts("agent", "version")), "")
-    group = np.maximum(_hashes(pc.binary_join_element_wise(plain(names), version, "\n")), 1)
-    group[~_is_looked_at(view)] = 0
-    sizes = np.zeros(batch.num_rows, np.uint32)
-    calls: dict[tuple[str, str], tuple[int, list[str]]] = {}
-    ends: list[_End] = []
-    for row, call in enumerate(_calls(batch)):
-        if group[row]:
-            text = texts.texts[int(texts.index[row])].as_py()
-            sizes[row] = len(text)
-            if call not in calls:
-                calls[call] = len(calls), _quotes(*call)
-            ends += [_End(row, *calls[call], lines) for lines in _ends(text)]
-    row_blocks, edge_blocks = [np.zeros(0, np.int64)], [np.zeros(0, EDGE)]
-    while examined := [(end, *line) for end in ends for line in next(end.lines, ())]:
-        ends_of, places, depths, begins, lines = zip(*examined, strict=True)
-        skeletons = [make_skeleton(line, end.quoted) for end, line in zip(ends_of, lines, strict=True)]
-        edges = np.zeros(len(examined), EDGE)
-        edges["skeleton"] = _hashes(pa.array(skeletons, pa.string()))
-        edges["place"], edges["depth"], edges["begin"] = places, depths, begins
-        edges["size"] = [len(line) for line in lines]
-        row_blocks.append(np.array([end.row for end in ends_of], np.int64))
-        edge_blocks.append(edges)
-        looks_past = _recur([end.call for end in ends_of], edges) | (
-            (edges["skeleton"] == 0) & (edges["place"] <= TAIL)
-        )
-        ends = [*dict.fromkeys(compress(ends_of, looks_past))]
-    rows, edges = np.concatenate(row_blocks), np.concatenate(edge_blocks)
-    order = np.lexsort((edges["place"], edges["depth"], edges["place"] % HEAD_LABEL, rows))
-    columns = [pa.array(group.astype(np.uint64)), pa.array(sizes), _programs(view, group > 0)]
-    return pa.RecordBatch.from_arrays(
-        [*columns, _packed(rows[order], edges[order], batch.num_rows)], schema=EDGES_SCHEMA
-    )
+    versions = view.texts("agent", "version")
+    pairs = names.index * (len(versions.texts) + 1) + versions.index
+    _, rows, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+    name, version = (plain(Texts(texts.texts, texts.index[rows])) for texts in (names, versions))
+    hashes = _hashes(pc.binary_join_element_wise(name, pc.fill_null(version, ""), "\n"))
+    return np.where(_is_looked_at(view), np.maximum(hashes, 1)[inverse], 0).astype(np.uint64)
 
 
-def _recur(calls: Sequence[int], edges: Records) -> npt.NDArray[np.bool_]:
-    """Flag the edges whose skeleton is in the same place of answers to several calls."""
-    _, key = np.unique(edges["skeleton"] + edges["place"], return_inverse=True)
-    number = max(calls) + 1
-    pairs = np.unique(key * number + np.array(calls))
-    return (np.bincount(pairs // number)[key] > 1) & (edges["skeleton"] != 0)
+def _answers(view: Measured, rows: Numbers) -> list[_Answer]:
+    """Return the answers of the rows."""
+    contents = view.texts("next_observation", "content")
+    distinct, answer_of = np.unique(contents.index[rows], return_inverse=True)
+    texts = contents.texts.take(pa.array(distinct)).to_numpy(zero_copy_only=False).tolist()
+    answers = [_Answer.of(text) for text in texts]
+    return [answers[number] for number in answer_of.tolist()]
+
+
+class _Skeletons:
+    """Numbers of the skeletons of a batch; 0 for none."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str | None, int] = {None: 0}
+
+    def number(self, lines: Sequence[str]) -> Numbers:
+        """Return the number of the skeleton of each line, whose quotations are replaced.
+
+        Digits matter only where a skeleton retains them, so all other lines are looked up with zeros as digits.
+        """
+        cut = [line[:COMPARED] for line in lines]
+        alike = "\n".join(cut).encode().translate(_ONE_DIGIT).decode().split("\n")
+        skeletons = [*map(_skeleton_of_alike, alike)]
+        for at in [at for at, skeleton in enumerate(skeletons) if skeleton == _NUMBER]:
+            skeletons[at] = _skeleton_of(cut[at])
+        numbers = self._numbers
+        return np.array([numbers.setdefault(skeleton, len(numbers)) for skeleton in skeletons], np.int64)
+
+    def hashes(self) -> Hashes:
+        """Return the hash of each skeleton, by number."""
+        return _hashes(pa.array(self._numbers, pa.string()))
+
+
+def _examine(
+    answers: Sequence[_Answer], calls: Numbers, quoted: Sequence[Sequence[str]], skeletons: _Skeletons
+) -> Iterator[tuple[Numbers, Records]]:
+    """Yield the edges of the answers, with the number of the answer of each, a line at either side of every answer at a
+    time.
+
+    The field `skeleton` of the edges holds a number of `skeletons`.
+    """
+    waiting: list[tuple[int, ...]] = [
+        (number, side, 0, position)
+        for number, answer in enumerate(answers)
+        for side, position in ((HEAD, 0), (TAIL, answer.size))
+    ]
+    while waiting:
+        lines: list[str] = []
+        edges: list[int] = []
+        for number, side, lines_before, position in waiting:
+            answer, quotes = answers[number], quoted[number]
+            next_line, find_label = _SIDES[side]
+            place = next_line(answer, lines_before, position)
+            if place is None:
+                continue
+            depth, begin, end = place
+            text = answer.text
+            line = text[begin:end]
+            is_quoting = any(map(line.__contains__, quotes))
+            lines.append(_replace_quotes(line, quotes) if is_quoting else line)
+            edges += number, side, depth, begin, end
+            label = find_label(text, begin, end)
+            if label is not None:
+                first, last = label
+                line = text[first:last]
+                lines.append(_replace_quotes(line, quotes) if is_quoting else line)
+                edges += number, side + HEAD_LABEL, depth, first, last
+        if not lines:
+            return
+        numbers, places, depths, begins, ends = np.array(edges, np.int64).reshape(-1, 5).T
+        records = np.zeros(len(lines), EDGE)
+        records["skeleton"] = skeleton = skeletons.number(lines)
+        records["place"], records["depth"], records["begin"], records["size"] = places, depths, begins, ends - begins
+        yield numbers, records
+        is_line = places < HEAD_LABEL
+        looks_past = np.where(skeleton == 0, is_line, _recur(len(PLACES) * skeleton + places, calls[numbers]))
+        looks_past[:-1] |= looks_past[1:] & ~is_line[1:]
+        past = looks_past & is_line
+        following = np.where(places == HEAD, ends + 1, begins - 1)
+        waiting = [*zip(*(column[past].tolist() for column in (numbers, places, depths + 1, following)), strict=True)]
+
+
+def _recur(keys: Numbers, calls: Numbers) -> npt.NDArray[np.bool_]:
+    """Flag the small numbers that go with several calls."""
+    call_of = np.zeros(int(keys.max()) + 1, np.int64)
+    call_of[keys] = calls
+    recurs = np.zeros(len(call_of), np.bool_)
+    recurs[keys[call_of[keys] != calls]] = True
+    return recurs[keys]
 
 
 def _programs(view: Measured, looked_at: npt.NDArray[np.bool_]) -> pa.Array:
     """Return the hashes of the programs in each row's command, for the examined rows."""
     commands = commands_of(view)
-    names: dict[int, list[str]] = {}
-    programs: list[tuple[int, str]] = []
-    for row in np.flatnonzero(looked_at & (commands.index >= 0)).tolist():
-        number = int(commands.index[row])
-        if number not in names:
-            command = (commands.texts[number].as_py() or "")[:_COMMAND]
-            names[number] = [*dict.fromkeys(_find_programs(command))][:_MOST_PROGRAMS]
-        programs += [(row, name) for name in names[number]]
-    rows = np.array([row for row, _ in programs], np.int64)
-    return _packed(rows, _hashes(pa.array([name for _, name in programs], pa.string())), len(looked_at))
+    rows = np.flatnonzero(looked_at & (commands.index >= 0))
+    distinct, command_of = np.unique(commands.index[rows], return_inverse=True)
+    numbers: dict[str, int] = {}
+    programs: list[int] = []
+    ends = [0]
+    for command in commands.texts.take(pa.array(distinct)).to_numpy(zero_copy_only=False).tolist():
+        names = dict.fromkeys(_find_programs((command or "")[:_COMMAND]))
+        programs += [numbers.setdefault(name, len(numbers)) for name in islice(names, _MOST_PROGRAMS)]
+        ends.append(len(programs))
+    begins, counts = np.array(ends)[command_of], np.diff(ends)[command_of]
+    hashes = _hashes(pa.array(numbers, pa.string()))[np.array(programs, np.int64)]
+    return _packed(np.repeat(rows, counts), hashes[ranges(begins, counts)], len(looked_at))
 
 
 def _find_programs(command: str) -> list[str]:
@@ -269,8 +356,9 @@ def _packed(rows: npt.NDArray[np.int64], values: npt.NDArray[Any], number: int) 
 def find_example(row: Mapping[str, Any], wanted_place: int, skeleton: int) -> tuple[str, str]:
     """Return the skeleton and the text behind it from a transition, as a dict, whose answer has that skeleton."""
     quoted = _quotes(row["action"]["name"] or "", row["action"]["arguments"] or "{}")
-    for where, _, _, line in chain.from_iterable(chain(*_ends(row["next_observation"]["content"]))):
-        example = make_skeleton(line, quoted) if where == wanted_place else None
+    answer = _Answer.of(row["next_observation"]["content"])
+    for line in _lines(answer, wanted_place):
+        example = make_skeleton(line, quoted)
         if example and int(_hashes(pa.array([example]))[0]) == skeleton:
             return example, line
     raise ValueError("the answer has no such edge")
@@ -303,35 +391,65 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _ends(text: str) -> tuple[Iterator[list[Line]], Iterator[list[Line]]]:
-    """Return the first lines of an answer and the last ones, from the edges on, each with its label.
-
-    Lines with the prompt of a terminal are left out.
-    """
-    prompt = _prompt(text)
-    return _first_lines(text, prompt), _last_lines(text, prompt)
-
-
-def _first_lines(text: str, prompt: str) -> Iterator[list[Line]]:
-    lines = text[:REACH].split("\n", LINES + 1)[: LINES + 1]
-    begin = 0
-    for depth, line in enumerate(lines if len(text) <= REACH or len(lines) > LINES else lines[:-1]):
-        if depth < LINES and not (prompt and line.startswith(prompt)):
-            label = _HEAD_LABEL.match(line)
-            label_edges = [(HEAD_LABEL, depth, begin, label[0])] if label and label.end() < len(line) else []
-            yield [(HEAD, depth, begin, line), *label_edges]
-        begin += len(line) + 1
+def _lines(answer: _Answer, wanted_place: int) -> Iterator[str]:
+    """Yield the lines at a place of an answer, or their labels, from the edge on."""
+    side = wanted_place % HEAD_LABEL
+    next_line, find_label = _SIDES[side]
+    depth, position = 0, 0 if side == HEAD else answer.size
+    while line := next_line(answer, depth, position):
+        depth, begin, end = line
+        span = (begin, end) if wanted_place == side else find_label(answer.text, begin, end)
+        if span is not None:
+            yield answer.text[slice(*span)]
+        depth, position = depth + 1, end + 1 if side == HEAD else begin - 1
 
 
-def _last_lines(text: str, prompt: str) -> Iterator[list[Line]]:
-    end = len(text.rstrip("\n"))
-    lines = text[max(end - REACH, 0) : end].rsplit("\n", LINES + 1)[-LINES - 1 :]
-    for depth, line in enumerate(reversed(lines if end <= REACH or len(lines) > LINES else lines[1:])):
-        if depth < LINES and not (prompt and line.startswith(prompt)):
-            label = _TAIL_LABEL.search(line, max(len(line) - _TAIL_LABEL_CHARS, 0))
-            label_edges = [(TAIL_LABEL, depth, end - len(label[0]), label[0])] if label and label.start() else []
-            yield [(TAIL, depth, end - len(line), line), *label_edges]
-        end -= len(line) + 1
+def _first_line(answer: _Answer, depth: int, begin: int) -> tuple[int, int, int] | None:
+    """Return (depth, begin, end) of the first line from `begin` on without the prompt; None if no line is left."""
+    text = answer.text
+    while depth < LINES and begin <= len(text):
+        end = text.find("\n", begin, REACH)
+        if end < 0:
+            end = len(text)
+            if end > REACH:
+                return None
+        if not (answer.prompt and text.startswith(answer.prompt, begin, end)):
+            return depth, begin, end
+        depth, begin = depth + 1, end + 1
+    return None
+
+
+def _last_line(answer: _Answer, depth: int, end: int) -> tuple[int, int, int] | None:
+    """Return (depth, begin, end) of the last line up to `end` without the prompt; None if no line is left."""
+    text = answer.text
+    while depth < LINES and end >= 0:
+        begin = text.rfind("\n", answer.reach, end) + 1
+        if not begin and answer.reach:
+            return None
+        if not (answer.prompt and text.startswith(answer.prompt, begin, end)):
+            return depth, begin, end
+        depth, end = depth + 1, begin - 1
+    return None
+
+
+def _head_label(text: str, begin: int, end: int) -> tuple[int, int] | None:
+    """Return (begin, end) of the label at the beginning of a line."""
+    label = _HEAD_LABEL.match(text, begin, end)
+    return (begin, label.end()) if label and label.end() < end else None
+
+
+def _tail_label(text: str, begin: int, end: int) -> tuple[int, int] | None:
+    """Return (begin, end) of the label at the end of a line."""
+    label = _TAIL_LABEL.search(text, max(end - _TAIL_LABEL_CHARS, begin), end)
+    if label is None:
+        return None
+    first = label.start()
+    first -= first > begin and text[first - 1] == " "
+    return (first, end) if first > begin else None
+
+
+_SIDES: Final = {HEAD: (_first_line, _head_label), TAIL: (_last_line, _tail_label)}
+"""Functions that find a line, and the label of a line, at either side of an answer."""
 
 
 def _prompt(text: str) -> str:
@@ -343,18 +461,28 @@ def _prompt(text: str) -> str:
     return last if is_prompt else ""
 
 
-def _calls(batch: pa.RecordBatch) -> list[tuple[str, str]]:
-    """Return the name and the arguments, as JSON text, of each row's action."""
-    columns = (Texts.of(struct_text(batch, "action", name)).to_pylist() for name in ("name", "arguments"))
-    return [(name, arguments or "{}") for name, arguments in zip(*columns, strict=True)]
+def _calls(batch: pa.RecordBatch, rows: Numbers) -> tuple[Numbers, list[list[str]]]:
+    """Return the number of the call of each row, equal for equal calls, and the texts that its answer may quote."""
+    names, arguments = (
+        Texts.of(struct_text(batch, "action", name).take(pa.array(rows))).to_pylist() for name in ("name", "arguments")
+    )
+    known: dict[tuple[str, str], tuple[int, list[str]]] = {}
+    calls = []
+    for name, text in zip(names, arguments, strict=True):
+        call = name, text or "{}"
+        if call not in known:
+            known[call] = len(known), _quotes(*call)
+        calls.append(known[call])
+    return np.array([number for number, _ in calls], np.int64), [quotes for _, quotes in calls]
 
 
 def _quotes(name: str, arguments: str) -> list[str]:
-    """Return the texts of a call that its answer may quote, the longest first."""
-    values = list(orjson.loads(arguments).values())
-    lines_of_call = {line for value in values if isinstance(value, str) for line in value.split("\n", LINES)[:LINES]}
-    quotes = sorted(quote for quote in {name, *lines_of_call} if len(quote) >= _LEAST_QUOTED)
-    return sorted(quotes, key=len, reverse=True)
+    """Return the texts of a call that its answer may quote."""
+    quotes = [name]
+    for value in orjson.loads(arguments).values():
+        if isinstance(value, str):
+            quotes += value.split("\n", LINES)[:LINES]
+    return [quote for quote in quotes if len(quote) >= _LEAST_QUOTED]
 
 
 def make_skeleton(line: str, quoted: Sequence[str] = ()) -> str | None:
@@ -363,15 +491,27 @@ def make_skeleton(line: str, quoted: Sequence[str] = ()) -> str | None:
 
     Args:
         line: Line, of which the first `COMPARED` characters count after quotations are replaced.
-        quoted: Texts of its call, the longest first.
+        quoted: Texts of its call.
     """
-    for value in quoted:
-        if value in line:
-            line = line.replace(value, _CALL)
-    return _skeleton_of(line[:COMPARED])
+    return _skeleton_of(_replace_quotes(line, quoted)[:COMPARED])
+
+
+def _replace_quotes(line: str, quoted: Sequence[str]) -> str:
+    """Replace the quotations of a call in a line, the longest first."""
+    # a text with the sign of a quotation may appear only when others are replaced
+    quotes = sorted([value for value in quoted if value in line or _CALL in value])
+    for value in sorted(quotes, key=len, reverse=True):
+        line = line.replace(value, _CALL)
+    return line
 
 
 @lru_cache(1 << 14)  # a harness says the same lines again and again
+def _skeleton_of_alike(line: str) -> str | None:
+    """Return the skeleton of all lines with other digits in place of the zeros; `_NUMBER` if theirs differ."""
+    skeleton = _skeleton_of(line)
+    return _NUMBER if skeleton is not None and _DIGIT_OF_A_WORD.search(skeleton) else skeleton
+
+
 def _skeleton_of(line: str) -> str | None:
     found = " ".join(map(_replace_varying, line.split()))
     return found if _LETTERS.match(found) or (_CALL in found and _PUNCTUATION.match(found)) else None

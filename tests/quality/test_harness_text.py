@@ -132,6 +132,29 @@ def test_words_of_the_call_times_and_paths_do_not_tell_frames_apart():
     assert all(size == answer.rindex("\n") - 1 for size, (_, answer) in zip(marked, answers, strict=True))
 
 
+def test_each_edge_has_the_skeleton_and_the_place_of_its_line_whatever_digits_the_lines_hold():
+    lines = [
+        "Sun-12 was said",
+        "Sun-13 was said",
+        "第3行 of the text",
+        "第4行 of the text",
+        "call 1 ran",
+        "call 22 ran",
+    ]
+    answers = [(f"run {line}", f"Result: {line}\n{line} [took 5 s]\nuser@mill:~$") for line in lines]
+    steps = steps_of(*(answer for _, answer in answers), first="$")
+    batch = batch_of(Trajectory("s", "terminal", steps, agent=Agent("crane", "1.0")))
+    transitions = batch.to_pylist()
+    numbers = {}
+    for row, edge in zip(*edge_records(pa.Table.from_batches(EdgeLines().add(batch))), strict=True):
+        _, line = find_example(transitions[row], int(edge["place"]), int(edge["skeleton"]))
+        assert line == answers[row][1][edge["begin"] : edge["begin"] + edge["size"]]
+        numbers[line] = int(edge["skeleton"])
+    of_first_lines = [numbers[f"Result: {line}"] for line in lines]
+    assert len(set(of_first_lines)) == 5
+    assert of_first_lines[4] == of_first_lines[5]
+
+
 @pytest.mark.parametrize("answer", ['{"status": "ok", "of": 1}', "[1, 2]"])
 def test_members_of_json_answers_are_no_lines_of_a_harness(answer):
     assert not edges_of([(command, answer) for command in PROGRAMS])[0]["group"].to_numpy().any()
