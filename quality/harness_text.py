@@ -617,10 +617,6 @@ def find_frames(answers: Records, skeletons: Records) -> Records:
     skeletons = skeletons[np.lexsort([skeletons[name] for name in names])]
     keys = np.stack([skeletons["place"].astype(np.uint64), skeletons["skeleton"]])
     begins = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
-    kinds, totals = _by_kind(answers[~answers["is_program"]])
-    runs = dict(zip(*(column.tolist() for column in _by_kind(answers[answers["is_program"]])), strict=True))
-    tool_of = dict(zip(answers["kind"].tolist(), answers["tool"].tolist(), strict=True))
-    tools = np.array([tool_of[kind] for kind in kinds.tolist()], np.uint64)
     is_proper = ~skeletons["is_program"]
     is_new = np.append(True, skeletons["kind"][1:] != skeletons["kind"][:-1])
     is_new[1:] |= is_proper[1:] != is_proper[:-1]
@@ -629,19 +625,20 @@ def find_frames(answers: Records, skeletons: Records) -> Records:
     kinds_met = np.add.reduceat((is_new & is_proper).astype(np.int64), begins)
     is_enough = np.any([(kinds_met >= fewest) & (numbers >= answers_of) for fewest, answers_of in LEAST], axis=0)
     ends = np.append(begins[1:], len(skeletons))
+    _, tools, totals = _by_kind(answers[~answers["is_program"]])
+    programs, _, runs = _by_kind(answers[answers["is_program"]])
     frames_found = []
     for place in np.flatnonzero(is_enough).tolist():
         some, number, met = skeletons[begins[place] : ends[place]], int(numbers[place]), int(kinds_met[place])
-        of_programs = _by_kind(some[some["is_program"]])
+        printing, _, counts = _by_kind(some[some["is_program"]])
         some = some[~some["is_program"]]
         own = np.unique(some["tool"])
         among = np.isin(tools, own)
         size = totals[among].sum()
         expected = float((1 - (1 - totals[among] / size) ** number).sum())
-        if met < LEAST_SPREAD * expected or any(
-            count >= LEAST_OF_PROGRAM * number and 2 * runs[program] * number <= count * size
-            for program, count in zip(*(column.tolist() for column in of_programs), strict=True)
-        ):
+        is_of_program = counts >= LEAST_OF_PROGRAM * number
+        is_of_program &= 2 * runs[np.searchsorted(programs, printing)] * number <= counts * size
+        if met < LEAST_SPREAD * expected or is_of_program.any():
             continue
         first = some[np.lexsort((some["row"], some["unit"]))[0]]
         tool = own[0] if len(own) == 1 else 0
@@ -667,9 +664,10 @@ def _keep_own_edge(frames_found: Records) -> Records:
     return frames_found[np.array(is_kept, np.bool_)]
 
 
-def _by_kind(answers: Records) -> tuple[Hashes, npt.NDArray[np.int64]]:
-    kinds, inverse = np.unique(answers["kind"], return_inverse=True)
-    return kinds, np.bincount(inverse, answers["answers"]).astype(np.int64)
+def _by_kind(answers: Records) -> tuple[Hashes, Hashes, Numbers]:
+    """Return the kinds of calls in order, and the tool of each and the number of its answers."""
+    kinds, first, inverse = np.unique(answers["kind"], return_index=True, return_inverse=True)
+    return kinds, answers["tool"][first], np.bincount(inverse, answers["answers"]).astype(np.int64)
 
 
 def count_framed(edges: pa.Table, of_group: dict[int, Records]) -> npt.NDArray[np.int64]:
