@@ -47,9 +47,11 @@ _NESTED: Final = frozenset({dict, list})
 _LONG_INTEGER: Final = re2.compile(r"(?:\A|[\s:,\[])(?:[0-9]{20}|-[0-9]{19})")
 """Possible integer beyond 64 bits, which the fast reader returns as a float."""
 
-_DIGITS: Final = bytes.maketrans(b"123456789", b"0" * 9)
+_CLASSES: Final = bytes.maketrans(b"123456789{", b"0" * 9 + b"[")
+"""Translation of digits to 0 and of both openings to `[`, which is faster to search than the bytes themselves."""
+
 _LONG_RUN: Final = b"0" * 19
-"""Digits of such an integer, with each as 0: looking for these first takes half the time."""
+"""Digits of such an integer, translated."""
 
 _TOKEN: Final = re.compile(
     rb'"(?:[^"\\]++|\\.)*+"?|-?(?:Infinity|NaN|(?:I|In|Inf|Infi|Infin|Infini|Infinit|N|Na)\Z)'
@@ -100,17 +102,16 @@ def json_value(data: bytes | str) -> Any:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         return _unusual(data, error)
-    if len(data) > 2 * DEPTH:
-        _check_depth(data, value)
-    if len(data) > _FITS and _has_long_integer(data):
+    if len(data) <= _FITS:
+        return value
+    encoded = data.encode() if isinstance(data, str) else data
+    classes = encoded.translate(_CLASSES)
+    if len(data) > 2 * DEPTH and classes.count(b"[") > DEPTH:
+        _check_depth(value)
+    if _LONG_RUN in classes and _LONG_INTEGER.search(encoded):
         del value  # which would stand beside the other
         return _exact(data)
     return value
-
-
-def _has_long_integer(data: bytes | str) -> bool:
-    encoded = data.encode() if isinstance(data, str) else data
-    return _LONG_RUN in encoded.translate(_DIGITS) and _LONG_INTEGER.search(encoded) is not None
 
 
 def check_size(data: bytes | str) -> None:
@@ -173,7 +174,7 @@ def _unusual(data: bytes | str, fault: orjson.JSONDecodeError) -> Any:
     if plain is data:
         raise _error(fault, plain, begin)
     try:
-        _check_depth(plain, orjson.loads(plain))
+        _check_depth(orjson.loads(plain))
     except orjson.JSONDecodeError as error:
         raise _error(error, plain, begin) from None
     return _exact(data.removeprefix("\ufeff").rstrip("\0") if isinstance(data, str) else text)
@@ -210,11 +211,8 @@ def _finite(digits: str) -> float | None:
     return value if abs(value) != _INFINITE else None
 
 
-def _check_depth(data: bytes | str, value: Any) -> None:
-    if len(data) <= 2 * DEPTH:
-        return
-    opened = data.count(b"[") + data.count(b"{") if isinstance(data, bytes) else data.count("[") + data.count("{")
-    if opened > DEPTH and nesting(value) > DEPTH:
+def _check_depth(value: Any) -> None:
+    if nesting(value) > DEPTH:
         raise JsonError("nested_too_deeply", 0, TOO_DEEP)
 
 
@@ -294,5 +292,6 @@ def first_value(text: str, at: int = 0) -> tuple[Any, int]:
         raise JsonError("bad_json", at, str(error)) from None
     except RecursionError:
         raise JsonError("nested_too_deeply", at, TOO_DEEP) from None
-    _check_depth(text[at:end], value)
+    if end - at > 2 * DEPTH:
+        _check_depth(value)
     return value, end

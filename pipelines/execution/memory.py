@@ -22,6 +22,9 @@ larger blocks from its heap, where small objects after them keep their memory fr
 log's row groups have just that size, and a process that worked through one grew steadily.
 """
 
+_FREE_BYTES: Final = 48 << 20
+"""Freed memory that a process keeps, since new pages for each part take several percent of the time of normalizing."""
+
 
 def tune_memory() -> None:
     """Set allocator and garbage collector for the rest of this process.
@@ -37,12 +40,24 @@ def tune_memory() -> None:
 
 
 def give_back_memory() -> None:
-    """Return freed memory to the system. After a large part, allocators hold several hundred megabytes of it."""
+    """Return freed memory to the system if there is much. After a large part, allocators hold several hundred megabytes
+    of it.
+    """
+    if (mallinfo := _of_libc("mallinfo2")) is not None:
+        mallinfo.restype = _Mallinfo
+        if mallinfo().sizes[8] < _FREE_BYTES:
+            return
     import pyarrow as pa  # here, since commands that read no data set these limits too
 
     pa.default_memory_pool().release_unused()
     if (trim := _of_libc("malloc_trim")) is not None:
         trim(0)
+
+
+class _Mallinfo(ctypes.Structure):
+    """glibc's `struct mallinfo2`: ten sizes, of which number 8 is that of the free blocks."""
+
+    _fields_ = (("sizes", ctypes.c_size_t * 10),)
 
 
 @cache

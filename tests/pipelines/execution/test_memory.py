@@ -33,3 +33,30 @@ def test_what_stays_of_a_log_does_not_keep_the_addresses_of_what_went():
     allocator, grown = process.stdout.split()
     assert allocator == "system"
     assert int(grown) < 32
+
+
+_HELD = """
+import sys
+import trajmill, pyarrow as pa
+from trajmill.pipelines.execution.memory import give_back_memory, tune_memory
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) >> 8
+tune_memory()
+blocks = [bytes(1 << 16) for _ in range(int(sys.argv[1]) << 4)]
+last = bytes(1 << 16)  # behind which nothing is trimmed by itself
+del blocks
+held = resident()
+give_back_memory()
+print(held - resident())
+"""
+"""Prints how many MiB the process gives back of those that it freed."""
+
+
+@pytest.mark.skipif(_of_libc("mallinfo2") is None, reason="the C library is another")
+def test_much_freed_memory_is_given_back_and_a_little_is_kept_for_the_next_part():
+    much, little = (
+        int(subprocess.run([sys.executable, "-c", _HELD, mebibytes], capture_output=True, check=True, text=True).stdout)
+        for mebibytes in ("256", "24")
+    )
+    assert much > 128
+    assert little < 8
