@@ -95,7 +95,7 @@ _MISSING: Final = (
     "omitted",
     "</persisted-output>",
     "cleared]",
-    "evicted to ",
+    "cold storage]",
     "clipped>",
     " elided",
     "[trimmed",
@@ -182,15 +182,18 @@ def read_output(text: str | None, source: Source) -> Output:
     output = unwrap(text) if source.agent is None else None
     output = output or (output_object(text) if is_object else None) or Output(without_tags(text, source.agent))
     rest, patterns = output.text, _patterns(source)
-    is_behind = rest is not None and patterns.before is not None and patterns.before.match(rest) is not None
-    if not is_behind and patterns.after is None and not is_empty(rest or "", source):
+    heads: list[str] = []
+    tails: list[str] = []
+    ending: dict[str, Any] = {}
+    if rest is not None and patterns.before is not None and patterns.before.match(rest) is not None:
+        rest, heads, ending = _without_heads(rest, source)
+    if rest and patterns.after is not None:
+        rest, tails, late = _without_tails(rest, source)
+        ending |= late
+    has_none = bool(rest) and is_empty(rest or "", source)
+    if not ending and rest == output.text and not has_none:
         return output
-    rest, heads, ending = _without_heads(rest, source)
-    rest, tails, late = _without_tails(rest, source)
-    ending |= late
-    if not ending and rest == output.text and not is_empty(rest or "", source):
-        return output
-    rest = "" if rest and is_empty(rest, source) else rest
+    rest = "" if has_none else rest
     code = ending.pop("exit_code", output.exit_code)
     killed = "killed" in ending and code == _OUT_OF_TIME
     return replace(
@@ -242,7 +245,8 @@ def _without_tails(text: str | None, source: Source) -> tuple[str | None, list[s
 
 def _last(text: str, source: Source) -> re.Match[str] | None:
     """Return the match of a form that begins in one of the last lines of a text and ends with the text."""
-    screen = _patterns(source).after
+    patterns = _patterns(source)
+    screen = patterns.after
     start = end = len(text.rstrip()) if screen is not None else 0
     for _ in range(_MOST_LINES):
         if screen is None:
@@ -253,7 +257,7 @@ def _last(text: str, source: Source) -> re.Match[str] | None:
             return next(match for match in matches if match is not None)
         if not start:
             break
-        start, screen = start - 1, _patterns(source).after_in_lines
+        start, screen = start - 1, patterns.after_in_lines
     return None
 
 
@@ -331,8 +335,10 @@ def _ending(match: re.Match[str]) -> dict[str, Any]:
 
 
 def _number(digits: str | None) -> float | None:
+    if not digits:
+        return None
     try:
-        number = float(digits or "")
+        number = float(digits)
     except ValueError:
         return None
     return number if number < _LONGEST_SECONDS else None

@@ -45,8 +45,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, TypeAlias, TypeVar
 
-_NAME: Final = re.compile(r'( *)(\S*)(?: ("(?:[^"\\]|\\.)*"))?', re.DOTALL)
-_END: Final = re.compile(r'(?: id=("(?:[^"\\]|\\.)*"|[^\s"]+))?(?: (\[-?\d+,-?\d+\]\[-?\d+,-?\d+\]))?$')
+_NAME: Final = re.compile(r'( *)(\S*)(?: ("[^"\\]*+(?:\\.[^"\\]*+)*+"))?', re.DOTALL)
+_END: Final = re.compile(r'(?: id=("[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s"]+))?(?: (\[-?\d+,-?\d+\]\[-?\d+,-?\d+\]))?$')
 _MOST_KNOWN: Final = 100_000
 """Number of remembered elements above which all but those of the last screen are forgotten."""
 
@@ -70,11 +70,14 @@ def _parse_line(row: str) -> tuple[int, Key, str]:
     """Return (indentation, key, box) of a line without its number."""
     name_match = _NAME.match(row)
     assert name_match is not None
+    indent, role, name = name_match.groups("")
     begin = name_match.end()
-    ident = row.rfind(" id=", begin)
-    end = (_END.match(row, ident) if ident >= 0 else None) or _END.search(row, begin)
+    mark = row.rfind(" id=", begin)
+    last = mark if mark >= 0 else max(row.rfind(" [", begin), begin)
+    end = _END.match(row, last) or _END.search(row, begin)
     assert end is not None
-    return len(name_match[1]), (name_match[2], name_match[3] or "", end[1] or ""), end[2] or ""
+    ident, box = end.groups("")
+    return len(indent), (role, name, ident), box
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Hashable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 from trajmill.connectors.agents.claude_code.entry import Call, Entry, Part, Result, Said
 from trajmill.connectors.agents.claude_code.kept import ANSWERS, LOST, SPEAKS, EntryStore, pack, unpack
@@ -166,9 +166,9 @@ def grow_nodes(store: EntryStore, links: Sequence[int], order: Sequence[int]) ->
     return growth.nodes
 
 
-def _digest(values: Any) -> bytes:
-    """Return a digest of 16 bytes of plain values."""
-    return blake2b(repr(values).encode(), digest_size=16).digest()
+def _digest(text: str) -> bytes:
+    """Return a digest of 16 bytes of a text."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 class _Growth:
@@ -273,9 +273,9 @@ class _Growth:
         if isinstance(part, Call):
             if not part.call_id:
                 return True
-            key = turn, _digest((part.call_id, part.arguments))
+            key = turn, _digest(f"{part.call_id}\0{part.arguments}")
         else:
-            key = turn, _digest(part)
+            key = turn, _digest(repr(part))
         if key in self._keys:
             return False
         self._keys.add(key)
@@ -283,7 +283,7 @@ class _Growth:
 
     def _note(self, position: int, entry: Entry, parent: int) -> int:
         """Return the note of the entry: a new note, or the one that it repeats at the same time under another id."""
-        key = _digest((entry.at, entry.said)), parent
+        key = _digest(repr((entry.at, entry.said))), parent
         node = self._siblings.get(key, NONE) if entry.at is not None else NONE
         if node < 0:
             node = self._new(position, parent, False)
