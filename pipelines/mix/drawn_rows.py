@@ -6,7 +6,7 @@ Equal hashes show that, and it is not read again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from trajmill.pipelines.render.pieces import Flags, Numbers, View, observed_texts
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import row_groups
+from trajmill.quality.rows import without_unused
 
 _STATES: Final = frozenset({"observation.content", "observation.envelope"})
 
@@ -27,13 +28,15 @@ class Stretch:
     """Consecutive rows of a file.
 
     Attributes:
-        batch: the rows with the requested leaves.
+        batch: the rows with the requested leaves, except those of states.
         unread: flags of the rows whose text before the action is not the answer of the previous row of the same part.
+        before: the rows flagged by `unread`, with the leaves of states; None if there are none.
     """
 
     first: int
     batch: pa.RecordBatch
     unread: Flags
+    before: pa.RecordBatch | None
 
     @property
     def past(self) -> int:
@@ -50,10 +53,11 @@ class Stretch:
         unread = self.unread[offsets]
         after, _ = observed_texts(self.batch, "next_observation", view)
         led = after.take(pa.array(offsets - 1, mask=~some | unread)).cast(pa.string())
-        if not (some & unread).any():
+        if self.before is None or not (some & unread).any():
             return led
-        before, _ = observed_texts(self.batch, "observation", view)
-        return pc.coalesce(before.take(pa.array(offsets, mask=~some | ~unread)).cast(pa.string()), led)
+        before, _ = observed_texts(self.before, "observation", view)
+        numbers = np.cumsum(self.unread)[offsets] - 1
+        return pc.coalesce(before.take(pa.array(numbers, mask=~some | ~unread)).cast(pa.string()), led)
 
     def taken(self, leaves: Collection[str], rows: Numbers) -> pa.RecordBatch:
         """Return the columns of some leaves for some rows of the file."""
@@ -74,13 +78,16 @@ def stretches(
     Args:
         parts: for each of its rows the number of its trajectory or segment, ascending.
         hashes: for each row, hashes of the text before its action, 0 where it is not shown, and of its answer.
-        leaves: leaves to read; those of states are read only where a wanted row needs them.
+        leaves: leaves to read; those of states are kept only of the rows that need them.
     """
     state, led = hashes
     unread = state != 0
     # the answer that precedes the first row of a segment may be in another stretch
     unread[1:] &= (state[1:] != led[:-1]) | (parts[1:] != parts[:-1])
-    pending: list[pa.RecordBatch] = []
+    unread &= wanted
+    own, of_states = ([leaf for leaf in leaves if (leaf in _STATES) == is_state] for is_state in (False, True))
+    batches: list[pa.RecordBatch] = []
+    states: list[pa.RecordBatch] = []
     begin = first = 0
     for group in row_groups(transitions, name):
         past = first + group.num_rows
@@ -88,18 +95,33 @@ def stretches(
             # a trajectory that continues in the next row group waits for it
             goes_on = past < len(parts) and bool(wanted[past]) and parts[past] == parts[past - 1]
             cut = int(np.searchsorted(parts[:past], parts[past - 1])) if goes_on else past
-            needs = bool(pending) or goes_on or bool((unread & wanted)[first:past].any())
-            batch = group.read([leaf for leaf in leaves if needs or leaf not in _STATES])
+            batch, before = group.read(own), None
+            rows, size = np.flatnonzero(unread[first:past]), max(cut - first, 0)
+            split = int(np.searchsorted(rows, size))
+            if len(rows):
+                before = without_unused(group.read(of_states).take(pa.array(rows)))
+            if size:
+                batches.append(batch.slice(0, size))
+            if before is not None and split:
+                states.append(before.slice(0, split))
             if cut > begin:
-                batches = [*pending, batch.slice(0, cut - first)]
-                joined = pa.Table.from_batches(batches).combine_chunks().to_batches()[0] if pending else batches[0]
-                yield Stretch(begin, joined, unread[begin:cut])
-                pending = []
-            pending += [batch.slice(max(cut - first, 0))] if goes_on else []
+                stretch = Stretch(begin, _join(batches), unread[begin:cut], _join(states) if states else None)
+                batches, states = [], []
+                yield stretch
+                del stretch  # before more is read
+            if goes_on:
+                batches.append(batch.slice(size))
+            if before is not None and split < len(rows):
+                states.append(before.slice(split))
             begin = max(cut, begin)
         else:
             begin = past
         first = past
+
+
+def _join(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Join batches of one schema, at least one."""
+    return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
 def python_values(column: pa.Array) -> list[Any]:

@@ -87,7 +87,8 @@ def assembler_of(
     assembler = Assembler(plan, np.arange(len(rows)), draws, beside, instructions or {}, others or Distractors())
     state, led = (costs[name].to_numpy() for name in COST_HASHES)
     unread = (state != 0) & (state != np.append(np.uint64(0), led[:-1]))
-    return assembler, Stretch(0, batch_of(rows), unread)
+    batch = batch_of(rows)
+    return assembler, Stretch(0, batch, unread, batch.filter(pa.array(unread)))
 
 
 def made_of(
