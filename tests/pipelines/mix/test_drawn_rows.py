@@ -104,7 +104,9 @@ def test_a_trajectory_that_lies_in_several_row_groups_comes_in_one_piece(tmp_pat
     pieces = logs.stretches(np.ones(len(logs.ordinal), np.bool_))
     assert [(piece.first, piece.past) for piece in pieces] == [(0, 2), (2, 11)]
     assert "observation" not in pieces[1].batch.schema.names
-    assert pieces[1].before.num_rows == 2  # the first page of `long` and the other page of `moves`
+    before = pieces[1].before
+    assert before is not None
+    assert before.num_rows == 2  # the first page of `long` and the other page of `moves`
     rows = np.arange(2, 8)
     assert pieces[1].states(rows, np.ones(6, np.bool_), View()).to_pylist() == [shown.content for shown in pages[:6]]
 
