@@ -29,15 +29,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trajmill.quality.harness_text import (
+from trajmill.quality.answer_edges import (
     EDGES_SCHEMA,
     PLACES,
     EdgeLines,
     Records,
-    count_framed,
-    count_skeletons,
     edge_records,
     find_example,
+)
+from trajmill.quality.harness_text import (
+    count_framed,
+    count_skeletons,
     find_frames,
     spans_in_frames,
 )

@@ -132,14 +132,14 @@ class Line:
 
     @property
     def credible(self) -> bool:
-        """Whether a key began the line, which still begins with it, or text pasted at a prompt like a shell's did."""
+        """True if a key began the line, which still begins with it, or text was pasted at a prompt like a shell's."""
         if self.pasted:
             return self.paused and is_asked(self)
         return bool(self.first) and (self.typed or "").startswith(self.first)
 
     @property
     def paused(self) -> bool:
-        """Whether a pause came between the first characters of a line with text and its entry."""
+        """True if a pause separates the first characters of a line with text from its entry."""
         return bool(self.typed) and self.times[-1] - self.start >= KEY_SECONDS
 
     def spell(self, output: str, now: float) -> None:

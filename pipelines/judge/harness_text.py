@@ -28,17 +28,19 @@ from trajmill.pipelines.judge.replicates import REPORTER
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table, row_groups
 from trajmill.pipelines.storage.units import finish_unit
-from trajmill.quality.harness_text import (
-    COUNT,
+from trajmill.quality.answer_edges import (
     EDGES_SCHEMA,
-    FRAME,
     PLACES,
     Records,
+    find_example,
+    make_pattern,
+)
+from trajmill.quality.harness_text import (
+    COUNT,
+    FRAME,
     count_framed,
     count_skeletons,
-    find_example,
     find_frames,
-    make_pattern,
 )
 from trajmill.quality.variety import VARIETY_SCHEMA
 from trajmill.schemas import SCHEMA_VERSION

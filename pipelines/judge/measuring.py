@@ -21,10 +21,10 @@ from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.turns import answer_texts
 from trajmill.pipelines.storage.parquet import ParquetSink, read_transitions
 from trajmill.pipelines.storage.units import check_file, finish_unit, is_done
+from trajmill.quality.answer_edges import EDGES_SCHEMA, EdgeLines
+from trajmill.quality.answer_edges import VERSION as EDGES_VERSION
 from trajmill.quality.contamination_matches import MATCH_SCHEMA, Exposing
 from trajmill.quality.fingerprint import TRANSITION_TEXTS, struct_text
-from trajmill.quality.harness_text import EDGES_SCHEMA, EdgeLines
-from trajmill.quality.harness_text import VERSION as EDGES_VERSION
 from trajmill.quality.measure import Measuring
 from trajmill.quality.replicate import REPLICATE_SCHEMA, Following
 from trajmill.quality.signal import MeasuredBatches

@@ -8,16 +8,18 @@ import pyarrow as pa
 import pytest
 
 from tests.make import batch_of, call, steps_of
-from trajmill.quality.harness_text import (
+from trajmill.quality.answer_edges import (
     PLACES,
     EdgeLines,
-    count_framed,
-    count_skeletons,
     edge_records,
     find_example,
-    find_frames,
     make_pattern,
     make_skeleton,
+)
+from trajmill.quality.harness_text import (
+    count_framed,
+    count_skeletons,
+    find_frames,
 )
 from trajmill.quality.variety import Varying
 from trajmill.schemas import Agent, Trajectory

@@ -53,6 +53,7 @@ def called(tool, before=None, **arguments):
         found(after="<p>a</p><input type=password value=sunflower>"),
         found(after='{"user": {"password": "sunflower"}, "token": "ethereum"}'),
         found("sunflower\n", before="$ login\nToken (will be hidden): "),
+        found("sunflower\n", before="$ login\nPaste it here (input is hidden): "),
         found(arguments='{"commands": [{"keystrokes": "sunflower\\n"}]}', before="Enter PIN: \x1b[0m"),
         found('[{"keystrokes": "sunflower\\n"}]', before="[sudo] password for ada: "),
     ],
