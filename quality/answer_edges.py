@@ -134,7 +134,7 @@ class EdgeLines:
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the edges of `batch`, of `encode_schema()`."""
         if batch.num_rows:
-            yield measure_edges(self._measured.of(batch))
+            yield measure_edges(self._measured.measure(batch))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Return no batches: no edge waits for later rows."""
@@ -154,7 +154,7 @@ class _Answer:
     reach: int
 
     @classmethod
-    def of(cls, text: str) -> _Answer:
+    def from_text(cls, text: str) -> _Answer:
         """Return the answer of a text."""
         size = len(text.rstrip("\n"))
         return cls(text, _prompt(text), size, max(size - REACH, 0))
@@ -199,7 +199,7 @@ def _answers(view: Measured, rows: Numbers) -> list[_Answer]:
     contents = view.texts("next_observation", "content")
     distinct, answer_of = np.unique(contents.index[rows], return_inverse=True)
     texts = contents.texts.take(pa.array(distinct)).to_numpy(zero_copy_only=False).tolist()
-    answers = [_Answer.of(text) for text in texts]
+    answers = [_Answer.from_text(text) for text in texts]
     return [answers[number] for number in answer_of.tolist()]
 
 
@@ -246,10 +246,10 @@ def _examine(
         for number, side, lines_before, position in waiting:
             answer, quotes = answers[number], quoted[number]
             next_line, find_label = _SIDES[side]
-            place = next_line(answer, lines_before, position)
-            if place is None:
+            bounds = next_line(answer, lines_before, position)
+            if bounds is None:
                 continue
-            depth, begin, end = place
+            depth, begin, end = bounds
             text = answer.text
             line = text[begin:end]
             is_quoting = any(map(line.__contains__, quotes))
@@ -319,7 +319,7 @@ def _packed(rows: npt.NDArray[np.int64], values: npt.NDArray[Any], number: int) 
 def find_example(row: Mapping[str, Any], wanted_place: int, skeleton: int) -> tuple[str, str]:
     """Return the skeleton and the text behind it from a transition, as a dict, whose answer has that skeleton."""
     quoted = _quotes(row["action"]["name"] or "", row["action"]["arguments"] or "{}")
-    answer = _Answer.of(row["next_observation"]["content"])
+    answer = _Answer.from_text(row["next_observation"]["content"])
     for line in _lines(answer, wanted_place):
         example = make_skeleton(line, quoted)
         if example and int(_hashes(pa.array([example]))[0]) == skeleton:

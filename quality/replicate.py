@@ -84,7 +84,7 @@ class Following:
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the hashes of `batch`, of `encode_schema()`, which follows the batches added before."""
         if batch.num_rows:
-            yield self._hashed(self._measured.of(batch))
+            yield self._hashed(self._measured.measure(batch))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Return no batches: no hash waits for later rows."""

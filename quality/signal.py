@@ -138,7 +138,7 @@ class MeasuredBatches:
         finally:
             self._known = None
 
-    def of(self, batch: pa.RecordBatch) -> Measured:
+    def measure(self, batch: pa.RecordBatch) -> Measured:
         """Return the measured batch, whose counter estimates tokens."""
         for known in self._known or ():
             if known.batch is batch:

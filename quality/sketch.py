@@ -124,7 +124,9 @@ class Sketching:
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Return the sketches of complete trajectories; `batch` follows the batches added before."""
-        return (stretch.finished() for stretch in self._joining.add(_stretch(self._measured.of(batch), self._parted)))
+        return (
+            stretch.finished() for stretch in self._joining.add(_stretch(self._measured.measure(batch), self._parted))
+        )
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Return the sketches of the rest, at the end of the file."""
@@ -133,7 +135,7 @@ class Sketching:
 
 def make_sketches(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Sketch each row of a batch of whole trajectories; see `Sketching`."""
-    return _stretch(MeasuredBatches().of(batch), parted=False).finished()
+    return _stretch(MeasuredBatches().measure(batch), parted=False).finished()
 
 
 def _limits(columns: list[Column], starts: Offsets, lengths: Offsets) -> Hashes:

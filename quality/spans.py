@@ -212,7 +212,7 @@ class Labelling:
         """Yield the spans of `batch`, of `encode_schema()`, which follows the batches added before."""
         if not batch.num_rows:
             return
-        view = self._measured.of(batch)
+        view = self._measured.measure(batch)
         columns = [
             view.texts("next_observation", "content"),
             view.once(action_values),

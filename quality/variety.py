@@ -96,7 +96,7 @@ class Varying:
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the hashes of `batch`, of `encode_schema()`."""
         if batch.num_rows:
-            texts_by_kind = kinds_of(self._measured.of(batch))
+            texts_by_kind = kinds_of(self._measured.measure(batch))
             yield pa.RecordBatch.from_arrays(
                 [pa.array(_numbers(texts_by_kind[kind])) for kind in KINDS], schema=VARIETY_SCHEMA
             )

@@ -45,9 +45,9 @@ tune_memory()
 blocks = [bytes(1 << 16) for _ in range(int(sys.argv[1]) << 4)]
 last = bytes(1 << 16)  # behind which nothing is trimmed by itself
 del blocks
-held = resident()
+before = resident()
 give_back_memory()
-print(held - resident())
+print(before - resident())
 """
 """Prints how many MiB the process gives back of those that it freed."""
 
